@@ -1,6 +1,6 @@
 # Sourced by tests that are programs in other languages. Starts a separate service on a free port, with a data directory
-# that is removed at the end. `BATON` is the path of another binary than the one built here. Sets `BATON_URL` and
-# `scratch`.
+# that is removed at the end. If `BATON` is set, it is the path of the binary to use instead of the binary built here.
+# Sets `BATON_URL` and `scratch`.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 scratch=$(mktemp -d)

@@ -1,7 +1,7 @@
 //! Request and response bodies of every call of the REST API, shared by the service and its clients.
 //!
-//! Requests with unknown fields are refused. Unknown fields of responses are ignored, so that an older client can
-//! talk to a newer service.
+//! The service refuses requests with unknown fields. The client ignores unknown fields of responses, so that an older
+//! client can be used with a newer service.
 
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ pub struct Problem {
     pub title: String,
     /// HTTP status.
     pub status: u16,
-    /// Explanation of this occurrence.
+    /// Explanation of this occurrence of the problem.
     pub detail: String,
     /// Kind of problem, for programs; stable.
     pub code: String,

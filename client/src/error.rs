@@ -32,7 +32,7 @@ pub enum Error {
     Insecure {
         /// URL of the service.
         url: String,
-        /// Reason.
+        /// Reason why the secure connection could not be established.
         problem: TlsProblem,
         /// Cause of the failure.
         #[source]
@@ -47,7 +47,7 @@ pub enum Error {
         #[source]
         source: Arc<reqwest::Error>,
     },
-    /// The response is not from Baton, or from a version that this client does not understand.
+    /// The response is not from Baton, or it is from a version of Baton that this client does not understand.
     #[error("the service at {url} sent an unexpected response: {what}")]
     Unexpected {
         /// URL of the request.
@@ -76,7 +76,7 @@ impl Error {
         }
     }
 
-    /// Returns the problem's code, if the service responded with one.
+    /// Returns the code of the problem, if the service responded with a problem.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused { problem, .. } => Some(&problem.code),
@@ -97,8 +97,8 @@ impl Error {
         }
     }
 
-    /// Returns true if the answered task no longer belongs to the caller: it timed out, was answered before, or its
-    /// run was closed or deleted. A retry cannot change that.
+    /// Returns true if the answered task no longer belongs to the caller: the task timed out or was already answered,
+    /// or its run was closed or deleted. A retry of the answer cannot succeed.
     pub fn is_task_lost(&self) -> bool {
         let of_late_answers = ["turn-completed", "turn-lost", "query-task-lost", "activity-closed", "run-closed"];
         let of_deleted_runs = ["unknown-workflow", "unknown-run"];

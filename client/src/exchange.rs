@@ -1,6 +1,6 @@
 //! Exchanges with a task list, for hosts that work on many tasks at once. An exchange is one request that both answers
-//! tasks and polls for new ones. Answers are collected while an exchange is in flight and sent with the next one. New
-//! tasks fill the free slots.
+//! tasks and polls for new tasks. While an exchange is in flight, the host collects answers, which it sends with the
+//! next exchange. New tasks fill the host's free slots.
 
 mod exchanges;
 mod kind;
@@ -30,12 +30,13 @@ pub trait Works<K: TaskKind>: Send + Sync + 'static {
     /// Works on a task and returns the answer. Runs in a separate Tokio task.
     fn work(self: Arc<Self>, task: K::Task) -> impl Future<Output = TaskReply<K, Self::Context>> + Send + 'static;
 
-    /// Processes the outcome of an answer. If the answer was refused, may return a different answer to send instead.
+    /// Processes the outcome of an answer. If the answer was refused, may return a different answer, which is sent
+    /// instead.
     fn answered(&self, context: Self::Context, outcome: Result<Outcome, Error>) -> Option<TaskReply<K, Self::Context>>;
 }
 
 /// Takes tasks of a list, works on them and answers them until `stop` resolves. Then finishes the tasks in progress,
-/// for at most `drain` if it is present. Returns true if all were finished.
+/// but for at most `drain` if it is given. Returns true if all tasks were finished.
 pub async fn host<K: TaskKind, W: Works<K>>(
     client: Client,
     list: &str,
@@ -56,7 +57,8 @@ pub async fn host<K: TaskKind, W: Works<K>>(
 }
 
 /// Runs the future on a worker thread of a multi-threaded runtime. The future that a program awaits in `main` runs on
-/// a separate thread, and each wake by a task would also wake that thread.
+/// the program's main thread, which is not a worker thread. There, each wake of the future would also have to wake that
+/// thread.
 async fn on_worker_thread(work: impl Future<Output = bool> + Send + 'static) -> bool {
     if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
         return work.await;

@@ -1,5 +1,5 @@
-//! The client: its connections and the sending of requests. The modules below have one typed method for each call of
-//! the REST API.
+//! The client: its connections, and the sending of requests. The submodules have one typed method for each call of the
+//! REST API.
 
 mod domains;
 mod moved;
@@ -29,20 +29,20 @@ pub use operate::ActivityOperation;
 pub(crate) use workflows::push_page;
 pub use workflows::{Filter, Order, Page};
 
-/// Timeout of connecting.
+/// Timeout of connecting to the service.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// Time for which an idle connection is kept. Our choice: less than the 15 seconds after which the service closes it,
 /// so that no request is sent on a connection that is being closed.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum time that one request may ask the service to wait. Source: docs/limits.md.
+/// Longest time that a single request may ask the service to wait. Source: docs/limits.md.
 pub(crate) const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
 
-/// Timeout of a response, in addition to the time that the request asks the service to wait.
+/// Timeout of a response, not counting the time for which the request asks the service to wait.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
-/// A client of one domain of a service. It is cheap to clone; clones share connections.
+/// A client for one domain of a service. Cloning is cheap, and clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -56,15 +56,15 @@ pub struct Client {
     trace: HeaderMap,
 }
 
-/// Credentials and trusted authorities.
+/// Credentials of the client, and authorities that it trusts.
 #[derive(Clone, Copy, Default)]
 pub struct Access<'a> {
     /// Secret of a credential.
     pub secret: Option<&'a str>,
-    /// Certificates of authorities to trust in addition to those of the system, as PEM; for a service whose
+    /// Certificates of authorities to trust in addition to those of the system, as PEM. Needed if the service's
     /// certificate is signed by a private authority.
     pub ca: Option<&'a [u8]>,
-    /// Client certificate; for a service that requires one, or accepts one instead of a secret.
+    /// Client certificate. Needed if the service requires a certificate, or accepts one instead of a secret.
     pub certificate: Option<ClientCertificate<'a>>,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct RawResponse {
 }
 
 impl Client {
-    /// Creates a client of the service at `url`, such as `http://127.0.0.1:7420`, for its domain `default`. Calls are
-    /// retried for up to 30 seconds while the service is unavailable. `localhost:7420` and `:7420` (this machine) are
-    /// accepted, too. `https` requires the feature `tls`.
+    /// Creates a client for the domain `default` of the service at `url`, for example `http://127.0.0.1:7420`. The
+    /// short forms `localhost:7420` and `:7420` (this machine) are accepted. `https` requires the feature `tls`. While
+    /// the service is unavailable, the client retries calls for up to 30 seconds.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Client {
             .pool_max_idle_per_host(1_024)
             .pool_idle_timeout(IDLE_WAIT)
             .tcp_nodelay(true)
-            // Retries are decided below, and must not depend on the HTTP library.
+            // Retries are decided in this module and must not depend on the HTTP library.
             .retry(reqwest::retry::never())
             // A redirect from https to http must not send the secret in clear text.
             .https_only(root.scheme() == "https")
@@ -155,7 +155,7 @@ impl Client {
         })
     }
 
-    /// Sets the domain.
+    /// Sets the domain for the calls of this client.
     #[must_use]
     pub fn domain(mut self, domain: &str) -> Self {
         self.domain = domain.into();
@@ -169,9 +169,9 @@ impl Client {
         self
     }
 
-    /// Sets the trace context, such as that of a request which this program is answering. Runs that the client starts
-    /// then belong to this trace, and its signals are linked to it. By default, with the feature `opentelemetry`, the
-    /// current span is used.
+    /// Sets the trace context, for example the context of a request that this program is answering. Runs that the
+    /// client starts then belong to this trace, and signals that it sends are linked to the trace. With the feature
+    /// `opentelemetry`, the default is the current span.
     ///
     /// [`TraceContext::of_headers`] parses the text of a header.
     #[must_use]
@@ -244,7 +244,7 @@ impl Client {
         Ok(RawResponse { status, headers, body })
     }
 
-    /// Posts once without retries, and passes on each line of the response as soon as it has arrived.
+    /// Sends a POST request without retries. Passes on each line of the response as soon as the line has arrived.
     pub(crate) async fn lines<T: DeserializeOwned>(
         &self,
         url: &str,
@@ -255,7 +255,7 @@ impl Client {
         let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
         let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
         let mut rest = Vec::new();
-        // Part of the response has arrived, so the request may have had an effect.
+        // At this point, part of the response has arrived, so the request may have had an effect.
         let broke = |source| Error::Lost { url: self.base.to_string(), source: Arc::new(source) };
         while let Some(chunk) = response.chunk().await.map_err(broke)? {
             let mut chunk = &chunk[..];
@@ -284,7 +284,7 @@ impl Client {
         }
     }
 
-    /// Sends one request without retries, and returns the response unless it is a refusal.
+    /// Sends one request without retries and returns the response. A refusal is returned as an error.
     async fn begin(
         &self,
         method: Method,
@@ -332,7 +332,7 @@ impl Client {
         self.repeat(method, url, body, wait, key, |_| true).await
     }
 
-    /// Sends a request and retries it while the service is unavailable, if `may` allows a retry after the error.
+    /// Sends a request. While the service is unavailable, retries the request if `may` returns true for the error.
     async fn repeat(
         &self,
         method: Method,
@@ -364,8 +364,8 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Sends a request that changes something. Without an idempotency key it is retried only if the failed attempt
-    /// certainly had no effect.
+    /// Sends a request that changes something. If the request has no idempotency key, it is retried only after a failed
+    /// attempt that certainly had no effect.
     async fn write<T: DeserializeOwned>(
         &self,
         url: &str,
@@ -387,7 +387,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Waits until the service is ready, as long as this client retries. Returns the service's warnings.
+    /// Waits until the service is ready, but no longer than this client retries. Returns the service's warnings.
     ///
     /// # Errors
     ///
@@ -408,7 +408,7 @@ impl Client {
     }
 }
 
-/// Completes an address: `localhost:7420` means http, and `:7420` means this machine.
+/// Completes an address: `http` is the default scheme, and the local machine is the default host, as in `:7420`.
 fn whole(address: &str) -> String {
     match address {
         address if address.contains("://") => address.to_owned(),
@@ -429,12 +429,13 @@ pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, 
     Ok(json.into())
 }
 
-/// Characters to escape in a path segment.
+/// Set of the characters that are escaped in a path segment.
 const ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Encodes a path segment. HTTP libraries interpret the segments `.` and `..` even in encoded form. Therefore a `~` is
-/// appended to them, and also to texts that consist of one of them and trailing `~`. The service removes it.
+/// appended to these two segments. A `~` is also appended to segments that consist of `.` or `..` and trailing `~`. The
+/// service removes one trailing `~` from such segments.
 pub(crate) fn encode(text: &str) -> String {
     let is_dots = matches!(text.trim_end_matches('~'), "." | "..");
     percent_encoded(text) + if is_dots { "~" } else { "" }

@@ -1,7 +1,7 @@
 //! A client of Baton's REST API: the [bodies](body) of requests and responses, and a [`Client`] that sends them.
 //!
-//! The service uses the same bodies. The client retries calls that are safe to repeat while the service is
-//! unavailable. For every other failed call it reports whether the call may have been recorded.
+//! The service uses the same bodies. While the service is unavailable, the client retries calls that are safe to
+//! repeat. For every other failed call, the error says whether the call may have been recorded.
 
 pub mod body;
 mod error;

@@ -1,4 +1,4 @@
-//! Ids of polls. With its id, a poll can be repeated if its response was lost.
+//! Ids of polls. If the response to a poll is lost, the client can repeat the poll with the same id.
 
 use history::limits::POLL_ATTEMPTS_MAX;
 
@@ -38,7 +38,7 @@ impl Polls {
         *self = Self::default();
     }
 
-    /// Records that the response may have been lost. The next poll is another attempt of the same poll.
+    /// Records that the response may have been lost. The next poll then repeats this poll, as another attempt.
     pub fn lost(&mut self) {
         self.attempt += 1;
         if self.attempt > POLL_ATTEMPTS_MAX {

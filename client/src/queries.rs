@@ -1,4 +1,4 @@
-//! Queries to a run's decider, watching their results, and signals on condition that the run has not changed.
+//! Queries to a run's decider, watching their results, and signals that are sent only if the run has not changed.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::http::{RawResponse, WAIT_AT_ONCE, encode, push_query, run_query, to_b
 use crate::retry::Waits;
 use crate::{Client, Error};
 
-/// A version of a run or of a query result that the caller has seen. It is opaque; [`Client::signal_if`] and
-/// [`Client::watch`] take it.
+/// A version of a run or of a query result that the caller has seen. A tag is opaque. Pass it to [`Client::signal_if`]
+/// or [`Client::watch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag(String);
 
@@ -26,7 +26,7 @@ impl fmt::Display for Tag {
 }
 
 impl From<String> for Tag {
-    /// Restores a tag that was kept as text, such as in a page.
+    /// Restores a tag that was stored as text, for example in a web page.
     fn from(text: String) -> Self {
         Self(text)
     }
@@ -43,22 +43,22 @@ impl From<&Described> for Tag {
 pub struct QueryResponse {
     /// Body of the response.
     pub body: QueryAnswer,
-    /// Version that the response reflects.
+    /// Version of the run or of the query result that the response reflects.
     pub tag: Tag,
 }
 
 impl QueryResponse {
-    /// Deserializes the result as a `T`.
+    /// Deserializes the result of the query as a `T`.
     ///
     /// # Errors
     ///
-    /// The result is not a `T`.
+    /// If the result is not a `T`.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.body.result.as_ref().and_then(Payload::text).unwrap_or("null"))
     }
 }
 
-/// The change to watch for.
+/// The kind of change to watch for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
     /// A new version of the run.
@@ -70,20 +70,20 @@ pub enum Watch {
 /// The outcome of watching.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Watched {
-    /// The change happened; this is the new response.
+    /// The change happened. Contains the new response.
     Changed(QueryResponse),
-    /// The change did not happen in time. Continue with this tag.
+    /// The change did not happen in time. To continue watching, use this tag.
     Unchanged(Tag),
 }
 
 impl Client {
-    /// Queries the decider of a run (the newest one if there is no run id), and waits up to `wait` for the answer, in
-    /// as many requests as necessary. The answer reflects everything that was recorded before the call.
+    /// Queries the decider of a run (the newest run if there is no run id). Waits up to `wait` for the answer, in as
+    /// many requests as necessary. The answer reflects everything that was recorded before the call.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `query-timed-out` if no decider answers in time, `unknown-query` and `query-failed` as the
-    /// decider reports.
+    /// See [`Error`]: `query-timed-out` if no decider answers in time, `unknown-query` or `query-failed` if the decider
+    /// reports so.
     pub async fn query(
         &self,
         workflow_id: &str,
@@ -104,8 +104,8 @@ impl Client {
         }
     }
 
-    /// Waits up to `wait` until the run has a newer version than `seen`, or the query another result, in as many
-    /// requests as necessary.
+    /// Waits up to `wait` for a change since `seen`, in as many requests as necessary. The change is a newer version of
+    /// the run, or a different result of the query.
     ///
     /// # Errors
     ///
@@ -138,8 +138,8 @@ impl Client {
         }
     }
 
-    /// Returns the state of a run as soon as it has a newer version than `seen`, or `None` after `wait`, which is at
-    /// most one minute. Without a run id the newest run is read, and a newer run counts as a change.
+    /// Returns the state of a run as soon as the run has a newer version than `seen`. Returns `None` after `wait`,
+    /// which is at most one minute. If there is no run id, reads the newest run, and a newer run counts as a change.
     ///
     /// # Errors
     ///
@@ -166,12 +166,12 @@ impl Client {
         }
     }
 
-    /// Signals a run (the newest one if there is no run id), unless it has a newer version than `seen`. With a key
-    /// the call is safe to repeat, and is retried while the service is unavailable.
+    /// Signals a run (the newest run if there is no run id) if it has no newer version than `seen`. With a key, the
+    /// call is safe to repeat, and is retried while the service is unavailable.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `version-mismatch` if it has a newer version, `run-not-current` if it is not the newest run.
+    /// See [`Error`]: `version-mismatch` if the run has a newer version, `run-not-current` if it is not the newest run.
     pub async fn signal_if(
         &self,
         workflow_id: &str,
@@ -204,7 +204,7 @@ impl Client {
         self.domain_url(&format!("workflows/{}/queries/{}{query}", encode(workflow_id), encode(name)))
     }
 
-    /// Sends a query and retries while the service is unavailable. Queries are safe to repeat: they change nothing.
+    /// Sends a query. Retries while the service is unavailable; queries are safe to repeat because they change nothing.
     async fn send_query(
         &self,
         url: &str,
@@ -217,7 +217,8 @@ impl Client {
         let mut waits = Waits::new(self.patience);
         loop {
             match self.call_once(Method::POST, url, Some(body.clone()), Some(wait), headers.clone()).await {
-                // The service waited for as long as the caller would, so that a retry would exceed the caller's wait.
+                // The service has already waited for the maximum time that the caller permits. A retry would exceed
+                // this time.
                 Err(error) if error.code() == Some("query-timed-out") => return Err(error),
                 Err(error) => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,

@@ -7,11 +7,11 @@ use backoff::backoff::Backoff as _;
 
 use crate::Error;
 
-/// First delay. Each further delay is 1.5 times as long as the previous one. Each delay is changed at random by up to
-/// half of its length.
+/// First delay between two attempts. Each further delay is 1.5 times as long as the previous delay. The actual delay is
+/// random and deviates by up to half of this length.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// Maximum delay.
+/// Maximum delay between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Time limit for retries while the service is unavailable or busy.
@@ -19,7 +19,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 pub enum Patience {
     /// No retries.
     None,
-    /// Retries until this much time has passed.
+    /// Retries until this time has passed since the first attempt.
     For(Duration),
     /// Unlimited retries.
     Endless,
@@ -47,12 +47,13 @@ impl Waits {
         Self { backoff }
     }
 
-    /// Starts again with the first delay, after a success.
+    /// Starts again with the first delay. Call this after a success.
     pub fn reset(&mut self) {
         self.backoff.reset();
     }
 
-    /// Returns the delay after this error, or `None` if a retry cannot succeed or the time limit has passed.
+    /// Returns the delay before the next attempt after this error. Returns `None` if a retry cannot succeed or the time
+    /// limit has passed.
     pub fn after(&mut self, error: &Error) -> Option<Duration> {
         if !error.is_retryable() {
             return None;

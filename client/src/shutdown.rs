@@ -1,12 +1,13 @@
-//! Graceful shutdown of the hosts of both kits, and containment of panics in the code that they run.
+//! Graceful shutdown of the hosts of both kits, and containment of panics in the code that the hosts run.
 
 use std::any::Any;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Time for outstanding answers to be recorded when a host stops. Our choice: answers are recorded within milliseconds.
-/// A response takes longer only if it waits for a further task, which is no longer needed.
+/// Maximum time for outstanding answers to be recorded when a host stops. Our choice: the service records answers
+/// within milliseconds. A response takes longer only if it waits for a further task, which a stopping host does not
+/// need.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(2);
 
 /// Resolves on SIGTERM or Ctrl-C.
@@ -33,11 +34,11 @@ pub async fn requested() {
 
 /// Resolves when `stopped` becomes true.
 async fn stop(stopped: &watch::Receiver<bool>) {
-    // An error means that the sender is dropped because the host has ended.
+    // An error means that the sender was dropped, because the host has ended.
     drop(stopped.clone().wait_for(|stopped| *stopped).await);
 }
 
-/// Returns the outcome of the work, or `None` if the host stops first. The work is then dropped.
+/// Returns the outcome of the work. If the host stops before the work is done, drops the work and returns `None`.
 pub async fn unless<T>(stopped: &watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

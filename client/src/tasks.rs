@@ -16,7 +16,8 @@ use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error, Page, Patience};
 
-/// Header of an empty poll response with the lists that have waiting tasks and no pollers. Source: docs/delivery.md.
+/// Header with which an empty poll response names the lists that have waiting tasks and no pollers. Source:
+/// docs/delivery.md.
 const UNPOLLED: &str = "baton-no-pollers";
 
 /// Outcome of answering a task.
@@ -24,13 +25,13 @@ const UNPOLLED: &str = "baton-no-pollers";
 pub enum Outcome {
     /// The answer was recorded.
     Recorded,
-    /// An earlier attempt was recorded, and its response was lost.
+    /// An earlier attempt of the answer was recorded, but its response was lost.
     RecordedBefore,
-    /// The answer was not recorded, because the task no longer belongs to this caller. A retry cannot change that.
+    /// The answer was not recorded, because the task no longer belongs to this caller. A retry cannot succeed.
     Lost(Error),
 }
 
-/// Logs warnings about recorded decisions that are probably mistakes.
+/// Logs warnings about decisions that were recorded but are probably mistakes.
 pub(crate) fn log_warnings(warnings: &[Warning]) {
     for Warning { code, detail, advice, .. } in warnings {
         tracing::warn!(code, "{detail}: {advice}");
@@ -38,7 +39,7 @@ pub(crate) fn log_warnings(warnings: &[Warning]) {
 }
 
 impl Client {
-    /// Polls a list for a turn and waits up to `wait`. Sends one request; use [`Waits`] to retry.
+    /// Polls a list for a turn and waits up to `wait` for it. Sends one request; use [`Waits`] to retry.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl Client {
         self.poll(&url, poll, wait).await
     }
 
-    /// Polls a list for an activity and waits up to `wait`. Sends one request; use [`Waits`] to retry.
+    /// Polls a list for an activity and waits up to `wait` for it. Sends one request; use [`Waits`] to retry.
     ///
     /// # Errors
     ///
@@ -90,11 +91,11 @@ impl Client {
         Ok(None)
     }
 
-    /// Completes a turn. Retries within `patience` while the service is unavailable.
+    /// Completes a turn. While the service is unavailable, retries within `patience`.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: the answer was refused, for example because of an invalid decision, or `patience` has expired.
+    /// See [`Error`]. The answer was refused, for example because of an invalid decision, or `patience` has expired.
     pub async fn complete_turn(
         &self,
         token: &str,
@@ -115,7 +116,7 @@ impl Client {
         self.answer(&url, fail, patience).await
     }
 
-    /// Returns a page of the history that the decider of a turn may see.
+    /// Returns a page of that part of a run's history that a turn's decider may see.
     ///
     /// # Errors
     ///
@@ -213,7 +214,7 @@ impl Client {
                 Err(error) => error,
             };
             match error.code() {
-                // The first attempt was recorded, and its response was lost.
+                // An earlier attempt of the answer was recorded, but its response was lost.
                 Some("turn-completed" | "query-task-lost" | "activity-closed" | "run-closed") if may_be_recorded => {
                     return Ok(Outcome::RecordedBefore);
                 }

@@ -6,17 +6,17 @@ use std::fmt;
 
 pub use problem::TlsProblem;
 
-/// A client certificate and its key, as PEM.
+/// A client certificate and its private key, as PEM.
 #[derive(Clone, Copy)]
 pub struct ClientCertificate<'a> {
     /// The certificate, followed by the intermediate certificates up to its authority.
     pub certificate: &'a [u8],
-    /// The key, without a passphrase.
+    /// The private key, without a passphrase.
     pub key: &'a [u8],
 }
 
 impl fmt::Debug for ClientCertificate<'_> {
-    /// Omits the key.
+    /// Omits the private key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientCertificate").finish_non_exhaustive()
     }
@@ -38,7 +38,7 @@ mod with_tls {
         own: Option<ClientCertificate<'_>>,
     ) -> Result<ClientBuilder, Error> {
         if root.scheme() == "http" {
-            // Without TLS the system's certificates need not be read.
+            // Without TLS, the system's certificates are not needed.
             return Ok(http.tls_certs_only([]));
         }
         let http = match ca {
@@ -75,7 +75,8 @@ mod with_tls {
             if let Some(found) = error.downcast_ref::<Rustls>() {
                 return Some(of(found));
             }
-            // `source` of an IO error skips the error that it wraps, so the wrapped error is examined here.
+            // The `source` of an IO error skips the error that the IO error wraps. Therefore the wrapped error is
+            // examined separately.
             next = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
                 Some(inner) => Some(inner),
                 None => error.source(),
@@ -107,7 +108,7 @@ mod with_tls {
         }
     }
 
-    /// Interprets the server's alert about the client certificate.
+    /// Interprets a TLS alert with which the server refuses the client certificate.
     fn of_alert(alert: AlertDescription) -> TlsProblem {
         let why = match alert {
             AlertDescription::CertificateExpired => "it has expired, or is not valid yet",
@@ -134,7 +135,7 @@ mod without_tls {
     use super::{ClientCertificate, TlsProblem};
     use crate::Error;
 
-    /// Does nothing: without TLS there are no certificates.
+    /// Does nothing, because without the feature `tls` there are no certificates.
     #[expect(clippy::unnecessary_wraps, reason = "as with TLS")]
     pub(crate) fn equipped(
         http: ClientBuilder,
@@ -145,7 +146,7 @@ mod without_tls {
         Ok(http)
     }
 
-    /// Returns nothing: without TLS there are no TLS problems.
+    /// Returns `None`, because without the feature `tls` there are no TLS problems.
     pub(crate) fn problem(_: &reqwest::Error) -> Option<TlsProblem> {
         None
     }

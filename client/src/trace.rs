@@ -19,7 +19,7 @@ impl ActivityTask {
     }
 }
 
-/// Returns the headers that carry a trace context.
+/// Returns the headers that transmit a trace context.
 pub(crate) fn headers_of(trace: &TraceContext) -> HeaderMap {
     let header = |(name, value): (&'static str, String)| {
         Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
@@ -27,8 +27,8 @@ pub(crate) fn headers_of(trace: &TraceContext) -> HeaderMap {
     trace.headers().filter_map(header).collect()
 }
 
-/// Makes the trace context of a task the parent of a span. Does nothing without the feature `opentelemetry` or
-/// without a layer of `tracing-opentelemetry`.
+/// Makes the trace context of a task the parent of a span. Requires the feature `opentelemetry` and a layer of
+/// `tracing-opentelemetry`; otherwise does nothing.
 pub fn put_below(span: &tracing::Span, trace: Option<&TraceContext>) {
     #[cfg(feature = "opentelemetry")]
     if let Some(trace) = trace {
@@ -38,8 +38,8 @@ pub fn put_below(span: &tracing::Span, trace: Option<&TraceContext>) {
     let _ = (span, trace);
 }
 
-/// Returns the current span, if the feature `opentelemetry` is enabled and a layer of `tracing-opentelemetry` is
-/// installed.
+/// Returns the trace context of the current span. Requires the feature `opentelemetry` and a layer of
+/// `tracing-opentelemetry`; otherwise returns `None`.
 pub(crate) fn current() -> Option<TraceContext> {
     #[cfg(feature = "opentelemetry")]
     return bridge::current();
@@ -63,8 +63,7 @@ mod bridge {
             true,
             state.unwrap_or_default(),
         );
-        // `set_parent` fails if no layer is installed or the span is disabled. In both cases there is no span to
-        // change.
+        // `set_parent` fails if no layer is installed or the span is disabled. In both cases no change is needed.
         drop(span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote)));
     }
 

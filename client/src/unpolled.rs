@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lists in the last report. They are logged again only when they change.
+/// Lists in the last report. The lists are logged again only if a report contains other lists.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnpolledLists(Arc<Mutex<Vec<String>>>);
 
 impl UnpolledLists {
-    /// Replaces the known lists. Returns true if the new report has other lists than the last one.
+    /// Replaces the known lists. Returns true if the new report contains other lists than the last report.
     pub(crate) fn replace(&self, lists: &str) -> bool {
-        // The times differ in every report and are not compared.
+        // The times in a report are not compared, because they differ in every report.
         let names = lists.split(", ").map(|list| list.split(";since=").next().unwrap_or(list).to_owned()).collect();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = *last != names;

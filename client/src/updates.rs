@@ -1,4 +1,4 @@
-//! Updates of a run, judged by its decider.
+//! Updates, which a run's decider validates and applies.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::http::{WAIT_AT_ONCE, encode, run_query, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error};
 
-/// The outcome of an update, and the version of the run after it.
+/// The outcome of an update, and the version of the run after the update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateResponse {
     /// The outcome.
     pub updated: Updated,
-    /// Entity tag of the run after the update, as the condition of the next update or signal; absent until the update
-    /// is completed.
+    /// Entity tag of the run after the update, which can be the condition of the next update or signal. Absent until
+    /// the update is completed.
     pub etag: Option<String>,
 }
 
 impl Client {
-    /// Returns the entity tag of a run's current version, as the condition of an update or a signal.
+    /// Returns the entity tag of a run's current version, which can be the condition of an update or a signal.
     ///
     /// # Errors
     ///
@@ -34,14 +34,14 @@ impl Client {
         tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
     }
 
-    /// Starts a run if its workflow id has no open one, and sends its decider an update, in one call. The first turn of
-    /// a new run judges the update. The run stays open even if the update is rejected. Apart from the start, works like
-    /// [`update`](Self::update).
+    /// Sends an update to a run's decider. If the workflow id has no open run, starts a run in the same call. The first
+    /// turn of the new run then validates the update. The run stays open even if the update is rejected. Apart from the
+    /// start, works like [`update`](Self::update).
     ///
     /// # Errors
     ///
-    /// As for [`update`](Self::update) and [`start`](Self::start). The problem's `startedRunId` is the run that was
-    /// started.
+    /// As for [`update`](Self::update) and [`start`](Self::start). If a run was started, the problem's `startedRunId`
+    /// is its run id.
     pub async fn update_with_start(
         &self,
         start: &StartWorkflow,
@@ -53,14 +53,14 @@ impl Client {
         self.update(&start.workflow_id, name, &update, None, wait).await
     }
 
-    /// Sends a run's decider an update, and waits up to `wait` for the answer, in as many requests as necessary. With
-    /// an `update_id` the call is safe to repeat, and is retried while the service is unavailable. With `if_match`,
-    /// an entity tag, it is refused unless the run still has that version.
+    /// Sends an update to a run's decider, and waits up to `wait` for the answer, in as many requests as necessary.
+    /// With an `update_id`, the call is safe to repeat, and is retried while the service is unavailable. `if_match` is
+    /// an entity tag: if it is given and the run has another version, the update is refused.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `update-rejected` with the decider's `reason` among the problem's members, `version-mismatch` for
-    /// an outdated `if_match`, `update-timed-out` if no decider has answered in time.
+    /// See [`Error`]: `update-rejected` if the decider rejects the update (with its `reason` among the problem's
+    /// members), `version-mismatch` if `if_match` is outdated, `update-timed-out` if no decider has answered in time.
     pub async fn update(
         &self,
         workflow_id: &str,

@@ -30,7 +30,7 @@ fn turns(c: &mut Criterion) {
     for activities in [166, 1_666] {
         let events = history(activities);
         let count = events.len();
-        // The last turn is the one to be decided.
+        // The last turn is the turn to decide.
         let last = events.iter().rposition(|event| matches!(event.kind, EventKind::DeciderStarted(_))).unwrap_or(0);
         let events = events.get(..=last).unwrap_or_default();
         let mut group = c.benchmark_group(format!("flow, {count} events"));

@@ -23,7 +23,7 @@ pub struct Decisions {
     pub(crate) given_back: Option<GivenBack>,
 }
 
-/// Reason and message of a turn that the decider gives back.
+/// Reason and message with which a decider gives a turn back.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GivenBack {
     pub(crate) reason: String,
@@ -38,7 +38,8 @@ pub struct Activity(ScheduleActivity);
 /// Options shared by [`Child`] and the awaited child of a flow.
 macro_rules! child_options {
     () => {
-        /// Sets the task list that the child's deciders poll. Default: the parent's task list.
+        /// Sets the task list that the child's deciders poll. Default: the list of the child's workflow type or, if the
+        /// type sets none, of the parent.
         pub fn list(self, task_list: impl Into<String>) -> Self {
             self.with(|it| it.task_list = Some(task_list.into()))
         }
@@ -64,7 +65,7 @@ macro_rules! child_options {
             self.with(|it| it.retry = Some(policy))
         }
 
-        /// Sets what happens to the child if this run closes first. Default: it is terminated.
+        /// Sets the policy for the child if this run closes first. Default: the child is terminated.
         pub fn policy(self, child_policy: baton_history::event::ChildPolicy) -> Self {
             self.with(|it| it.child_policy = child_policy)
         }
@@ -99,8 +100,8 @@ impl Child {
 }
 
 impl Activity {
-    /// Creates an activity of this type. `activity_id` is your name for it and must be unique among the run's open
-    /// activities.
+    /// Creates an activity of this type. `activity_id` is a name that you choose. It must be unique among the run's
+    /// open activities.
     pub fn new(activity_id: impl Into<String>, activity_type: impl Into<String>) -> Self {
         Self(ScheduleActivity {
             activity_id: activity_id.into(),
@@ -109,7 +110,7 @@ impl Activity {
         })
     }
 
-    /// Sets the task list. Default: the run's task list.
+    /// Sets the task list. Default: the list of the activity type or, if the type sets none, of the run.
     pub fn list(mut self, task_list: impl Into<String>) -> Self {
         self.0.task_list = Some(task_list.into());
         self
@@ -151,13 +152,13 @@ impl Activity {
         self
     }
 
-    /// Makes the service retry the activity after a failure or a timeout, without recording events and without a turn.
+    /// Makes the service retry the activity after a failure or a timeout. A retry records no event and causes no turn.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.0.retry = Some(policy);
         self
     }
 
-    /// Sets all timeouts. An absent one defaults to that of the run's start.
+    /// Sets all timeouts. An absent timeout has the default of the activity type or, if the type sets none, of the run.
     pub fn timeouts(mut self, timeouts: ActivityTimeouts) -> Self {
         self.0.timeouts = timeouts;
         self
@@ -321,7 +322,7 @@ impl Decisions {
         &self.decisions
     }
 
-    /// Returns whether nothing is decided.
+    /// Returns whether the turn has no decisions and no answers to updates, and is not given back.
     pub fn is_empty(&self) -> bool {
         self.decisions.is_empty() && self.updates.is_empty() && self.given_back.is_none()
     }

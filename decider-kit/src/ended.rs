@@ -1,5 +1,5 @@
-//! Interpretation of the events that end an activity, a timer, a child or a message to another run. Used by flows and
-//! by [`Steps`](crate::Steps).
+//! Interpretation of the events that end an activity, a timer, a child or a message to another run. Flows and
+//! [`Steps`](crate::Steps) use it.
 
 use baton_history::{EventId, EventKind, Payload};
 
@@ -19,8 +19,8 @@ pub(crate) enum Ended {
     NotScheduled(Failure),
 }
 
-/// Reason why an activity did not succeed. Its events refer to the scheduling event, so the activity's id and type are
-/// added later.
+/// Reason why an activity did not succeed. The events contain only the id of the ActivityScheduled event, so the
+/// activity's id and type are added later.
 #[derive(Debug, Clone)]
 pub(crate) struct UnsuccessfulActivity {
     end: ActivityEnd,
@@ -37,7 +37,7 @@ impl UnsuccessfulActivity {
 }
 
 impl Ended {
-    /// Returns the end that `kind` reports, or `None` if it ends no step.
+    /// Returns the end of a step that `kind` reports, or `None` if `kind` ends no step.
     pub(crate) fn of(kind: &EventKind) -> Option<Self> {
         Some(match kind {
             EventKind::ActivitySuccess(it) => done(it.scheduled_event_id, it.result.clone()),
@@ -136,7 +136,7 @@ impl Ended {
         })
     }
 
-    /// Returns the event that scheduled the step.
+    /// Returns the id of the event that scheduled the step, if the step was scheduled.
     pub(crate) fn scheduled_event_id(&self) -> Option<EventId> {
         match self {
             Self::Scheduled { scheduled_event_id, .. } | Self::Activity { scheduled_event_id, .. } => {
@@ -169,8 +169,8 @@ fn child(
     Ended::Scheduled { scheduled_event_id, outcome: Err(Failure::of(reason, details, cause)) }
 }
 
-/// Returns the end of a step whose decision failed. A decision fails either immediately, or after its step was
-/// scheduled; only in the second case is there a scheduling event.
+/// Returns the end of a step whose decision failed. A decision fails either at once, without a scheduling event, or
+/// after its step was scheduled.
 fn failed(scheduled_event_id: Option<EventId>, failure: Failure) -> Ended {
     match scheduled_event_id {
         Some(scheduled_event_id) => Ended::Scheduled { scheduled_event_id, outcome: Err(failure) },

@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 
 use crate::payload::payload;
 
-/// Reason why a flow or a step did not succeed. If a flow returns it, or it is given to
-/// [`Decisions::fail_with`](crate::Decisions::fail_with), it determines how the run closes: as canceled if
-/// [`Failure::is_canceled`], otherwise as failed with its reason and details.
+/// Reason why a flow or a step did not succeed. A flow that returns a failure closes its run, as does
+/// [`Decisions::fail_with`](crate::Decisions::fail_with). The run closes as canceled if [`Failure::is_canceled`],
+/// otherwise as failed with the failure's reason and details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     reason: String,
@@ -28,7 +28,7 @@ pub struct Failure {
 pub enum Cause {
     /// The flow created the failure itself.
     Stated,
-    /// The scope was canceled, the flow returned a cancellation, or a decider canceled its timer.
+    /// A scope was canceled, the flow returned a cancellation, or the decider canceled the timer.
     Canceled,
     /// An activity did not succeed.
     Activity {
@@ -43,7 +43,7 @@ pub enum Cause {
     Timer {
         /// Timer id.
         timer_id: String,
-        /// Why it could not be started.
+        /// Cause, for programs.
         cause: TimerScheduleFailedCause,
     },
     /// A child did not succeed.
@@ -55,9 +55,9 @@ pub enum Cause {
     },
     /// Another run could not be signaled or asked to cancel.
     External {
-        /// Workflow id of that run.
+        /// Workflow id of the other run.
         workflow_id: String,
-        /// Why it could not be reached.
+        /// Cause, for programs.
         cause: ExternalFailedCause,
     },
     /// The time limit of [`Context::within`](crate::flow::Context::within) has expired.
@@ -106,12 +106,12 @@ pub enum ChildEnd {
 
 impl Failure {
     /// Creates a failure with a reason for programs. A reason longer than [`limits::REASON_CHARS_MAX`] (256) characters
-    /// is cut off; an empty one becomes `failed`.
+    /// is cut off. An empty reason becomes `failed`.
     pub fn new(reason: impl Into<String>) -> Self {
         Self::of(reason, None, Cause::Stated)
     }
 
-    /// Creates a cancellation: a flow that returns it closes its run as canceled.
+    /// Creates a cancellation. A flow that returns this failure closes its run as canceled.
     pub fn canceled<T: Serialize + ?Sized>(details: &T) -> Self {
         Self::of("canceled", Some(payload(details)), Cause::Canceled)
     }
@@ -134,7 +134,7 @@ impl Failure {
         self
     }
 
-    /// Returns the reason, for programs. For a failed activity it is the runner's fail code.
+    /// Returns the reason, for programs. For a failed activity, it is the failure code from the runner.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -144,7 +144,7 @@ impl Failure {
         &self.cause
     }
 
-    /// Returns the details as a `T`, or `None` if there are none or they are not a `T`.
+    /// Returns the details as a `T`, or `None` if the failure has no details or they are not a `T`.
     pub fn read_details<T: DeserializeOwned>(&self) -> Option<T> {
         self.details.as_ref().and_then(|details| details.read().ok())
     }
@@ -163,7 +163,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether a time limit expired: that of an activity, of a child, or of
+    /// Returns whether a time limit expired: a timeout of an activity or of a child, or the limit of
     /// [`Context::within`](crate::flow::Context::within).
     pub fn is_timeout(&self) -> bool {
         match &self.cause {
@@ -179,8 +179,8 @@ impl Failure {
         }
     }
 
-    /// Returns whether another attempt at the activity might help: it failed or timed out, and its runner did not
-    /// report it as non-retryable.
+    /// Returns whether another attempt at the activity might help. This is the case if the activity failed or timed
+    /// out, and its runner did not report the failure as non-retryable.
     pub fn may_retry(&self) -> bool {
         match &self.cause {
             Cause::Activity { end, .. } => match end {

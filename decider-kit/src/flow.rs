@@ -2,7 +2,7 @@
 //!
 //! A flow takes turns like a [`Decider`](crate::Decider): the same [`Host`](crate::Host) runs it, the same service
 //! keeps its history, and the history looks the same. The code states the steps *in sequence*, as if nothing could fail
-//! in between. Yet between two lines a process may die, a host may be replaced, or a month may pass.
+//! between two lines. In fact, a process may die, a host may be replaced, or a month may pass between them.
 //!
 //! ```
 //! use baton_decider_kit::flow::{Context, Failure, Flow};
@@ -23,7 +23,7 @@
 //!
 //! # async fn run() -> Result<(), baton_client::Error> {
 //! # let client = baton_client::Client::new("http://127.0.0.1:7420")?;
-//! // The same host can run explicit deciders as well.
+//! // The same host can also run explicit deciders.
 //! baton_decider_kit::Host::new(client, "orders").register("order", Flow::new(order)).run().await;
 //! # Ok(())
 //! # }
@@ -42,22 +42,23 @@
 //!
 //! # How it works
 //!
-//! The code runs until it waits. The activities, timers and markers it requested until then are the turn's decisions.
-//! The suspended code is the decider's state. The host keeps it between turns, so a turn needs only its window: the
-//! events since the last turn. If the state is not cached (after a restart, or on another host), the host replays: it
-//! runs the code from the beginning and answers everything the code waits for from the history. The code must therefore
-//! always do the same with the same history.
+//! The code runs until it waits. The activities, timers and markers that it has requested by then are the turn's
+//! decisions. The suspended code is the decider's state. The host keeps this state between turns, so a turn needs only
+//! its window: the events since the last turn. If the state is not cached (after a restart, or on another host), the
+//! host replays the flow. It runs the code from the beginning, and takes the result of every wait from the history.
+//! With the same history, the code must therefore always make the same requests.
 //!
-//! The code receives the events one at a time, in the order of the history, and after each event it is polled until it
-//! waits again. It runs only for completed turns; a lost turn leaves no trace in it.
+//! The code receives the events one at a time, in the order of the history. After each event it is polled until it
+//! waits again. It runs only for completed turns and for the turn to decide. A turn that failed or timed out leaves no
+//! trace in the code.
 //!
 //! # Waiting for several things
 //!
 //! Everything that a context returns is an ordinary future and works with the `futures` ecosystem: `join!`,
-//! `try_join!`, `future::select`, `select_biased!`, `join_all`, `FuturesUnordered`, streams. Nothing is requested
-//! before the future is polled (or [`start`](ActivityFuture::start)ed), and *dropping a future cancels it*: in a
-//! `select`, a losing timer is canceled and a losing activity is asked to stop. If both sides of a `select` are ready,
-//! the one that comes first in the history wins. [`Context::within`] is a `select` with a timer.
+//! `try_join!`, `future::select`, `select_biased!`, `join_all`, `FuturesUnordered`, streams. A future requests nothing
+//! before it is polled (or [`start`](ActivityFuture::start)ed). *Dropping a future cancels its step*: in a `select`,
+//! the losing timer is canceled, and the losing activity is asked to stop. If both sides of a `select` are ready, the
+//! side whose event comes first in the history wins. [`Context::within`] is a `select` with a timer.
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -79,8 +80,8 @@
 //!
 //! # Failures and retries
 //!
-//! A failed activity is an `Err` with the runner's reason and details; `?` closes the run with them. To retry, use a
-//! loop:
+//! A failed activity is an `Err` with the runner's reason and details. The `?` operator closes the run with this reason
+//! and these details. To retry, use a loop:
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -101,9 +102,9 @@
 //!
 //! # Children and other runs
 //!
-//! A child is a separate run that you await like an activity. It continues if the parent's process dies, and its
-//! workflow id prevents a second run with the same id from working at the same time. [`Context::signal_external`] and
-//! [`Context::cancel_external`] reach any run.
+//! A child is a separate run that you await like an activity. It continues if the parent's process dies. At most one
+//! open run can have its workflow id, so no second run does the same work at the same time.
+//! [`Context::signal_external`] and [`Context::cancel_external`] reach any run.
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -117,10 +118,10 @@
 //!
 //! # Cancellation
 //!
-//! When the run's cancellation is requested, everything in progress is canceled, and every pending wait returns a
-//! [`Failure`] that [is a cancellation](Failure::is_canceled); with `?` it closes the run as canceled. After that the
-//! flow cannot start anything new, except in a [shielded](Context::shielded) context, which is meant for cleanup. A
-//! [`Scope`] is a part of a flow that the flow itself can cancel.
+//! When the run's cancellation is requested, everything in progress is canceled. Every pending wait returns a
+//! [`Failure`] that [is a cancellation](Failure::is_canceled); with `?`, this failure closes the run as canceled. After
+//! that the flow cannot start anything new, except in a [shielded](Context::shielded) context, which is meant for
+//! cleanup. A [`Scope`] is a part of a flow that the flow itself can cancel.
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -146,7 +147,7 @@
 //! * read the environment
 //! * do IO or work (use activities)
 //! * spawn tasks or threads (use `join!`)
-//! * wait for anything but futures of its context and combinations of them
+//! * wait for futures other than those of its context and combinations of these
 //! * iterate over a `HashMap` or `HashSet` (use the `BTree` types, whose order is the same on every host)
 //! * use `select!` without `biased` (it chooses at random)
 //! * share state between runs
@@ -154,14 +155,14 @@
 //! Mistakes are detected in several ways:
 //!
 //! * The lints below, for the `clippy.toml` of a crate with flows, reject most of these calls.
-//! * Flows run outside any tokio runtime: `tokio::time::sleep` panics and `tokio::spawn` is detected. Both give the
-//!   turn back with a message that names the alternative.
-//! * A flow that waits for something no event can bring is detected immediately ([`FlowError::Deadlock`]).
-//! * In tests ([`crate::testing`]) every turn is decided twice, with the cached state and with a rebuilt one, and both
-//!   decisions must be the same.
-//! * When a turn is replayed, its n-th decision must match the n-th recorded one. Otherwise the *turn* is given back
-//!   with a [`FlowError::Mismatch`] that names the event and both sides. The run stays open and waits for the right
-//!   code.
+//! * Flows run outside any tokio runtime: `tokio::time::sleep` panics and `tokio::spawn` is detected. In both cases the
+//!   turn is given back with a message that names the alternative.
+//! * A flow that waits although no event can end its wait is detected immediately ([`FlowError::Deadlock`]).
+//! * In tests ([`crate::testing`]) every turn is decided twice, with the cached state and with a rebuilt state. Both
+//!   times, the decisions must be the same.
+//! * When a turn is replayed, its n-th decision must match the n-th recorded decision. Otherwise the *turn* is given
+//!   back with a [`FlowError::Mismatch`], which names the event, the recorded decision and the decision of the code.
+//!   The run stays open and waits for the right code.
 //!
 //! ```toml
 #![doc = include_str!("../clippy-flows.toml")]
@@ -245,7 +246,7 @@ pub use update::{AcceptedUpdate, Reply, Updates};
 
 pub(crate) use machine::is_canceled_unstarted;
 
-/// A flow. Register it with a [`Host`](crate::Host) or a test like any decider. Clones share the code.
+/// A flow. Register it with a [`Host`](crate::Host) or a test, as you would register a decider. Clones share the code.
 #[derive(Clone)]
 pub struct Flow {
     begin: Arc<Begin>,
@@ -308,12 +309,12 @@ impl Flow {
         state.machine.get_mut().evolve(&*self.begin, event);
     }
 
-    /// Answers a query. The answer reflects the events that `state` includes and the turn it has decided. The state is
+    /// Answers a query. The answer reflects the events in `state` and the turns that the flow has decided. The state is
     /// not changed.
     ///
     /// # Errors
     ///
-    /// [`QueryError`]. The run is not affected.
+    /// Returns a [`QueryError`] if there is no answer. The run is not affected.
     pub fn answer(&self, state: &FlowState, name: &str, input: Option<&Payload>) -> Result<Payload, QueryError> {
         let query = {
             let machine = state.machine.borrow();
@@ -351,20 +352,21 @@ impl Flow {
 impl Turns for Flow {
     type Memory = FlowState;
 
-    /// As many as a turn may have, because the code processes each update before it judges the next one.
+    /// Maximum number of updates that a turn may have. The code processes each update before it judges the next update.
     const UPDATES_AT_ONCE: usize = baton_history::limits::UPDATES_PER_TURN_MAX;
 
     fn apply_event(&self, state: &mut FlowState, event: &Event) {
         self.evolve(state, event);
     }
 
-    /// Judges the updates with the code after this turn's events, each update after the previous ones.
+    /// Judges the updates with the code, after the code has processed this turn's events. Each update is judged after
+    /// the effects of the previous updates.
     fn take_turn(&self, state: &mut FlowState, _: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd {
         let recorded_markers = state.recorded_markers.get_mut().take();
         let machine = state.machine.get_mut();
         let mut left = updates;
         if !shown.is_empty() {
-            // A speculative turn has no new events to process. The code runs only if it accepts an update.
+            // A speculative turn has no new events to process. The code runs only if it accepts an update in this turn.
             machine.settle(&*self.begin);
             if let Some(error) = machine.error() {
                 return TurnEnd::Turn(Decisions::give_back(error.reason(), error.to_string()));

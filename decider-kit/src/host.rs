@@ -26,8 +26,8 @@ use crate::{Decisions, Query, QueryError, TakesTurns, Window};
 /// milliseconds.
 const SLOW_TURN: Duration = Duration::from_secs(1);
 
-/// Time for which the host retries the delivery of an answer. Our choice: it roughly covers the decider's
-/// start-to-close timeout, after which the service refuses the answer anyway.
+/// Time for which the host retries the delivery of an answer. Our choice: about twice the default start-to-close
+/// timeout of turns. After this timeout, the service refuses the answer anyway.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Default number of states kept between turns.
@@ -39,9 +39,9 @@ const TURNS_AT_ONCE: usize = 64;
 
 /// A cached decider state and its position in the history.
 struct Cached {
-    /// DeciderStarted of the newest turn that the state treats as completed.
+    /// Id of the DeciderStarted event of the newest turn that the state treats as completed.
     turn: EventId,
-    /// Newest event that the state includes.
+    /// Id of the newest event that the state includes.
     seen: EventId,
     state: Box<dyn Any + Send>,
 }
@@ -100,7 +100,7 @@ struct HostShared {
 }
 
 impl HostShared {
-    /// Returns the number of updates per turn that all of the deciders accept.
+    /// Returns the number of updates per turn that every decider of the host accepts.
     fn updates_at_once(&self) -> usize {
         self.deciders.values().map(|decider| decider.updates_at_once()).min().unwrap_or(1)
     }
@@ -115,7 +115,7 @@ impl Host {
         Self { client, list: list.into(), identity, concurrency: TURNS_AT_ONCE, shared: Arc::new(shared) }
     }
 
-    /// Registers this decider for runs of this type. A later registration for the same type replaces it.
+    /// Registers this decider for runs of this type. A later registration for the same type replaces this registration.
     #[must_use]
     pub fn register(mut self, workflow_type: impl Into<String>, decider: impl TakesTurns) -> Self {
         // The `Arc` is not shared before `run`, so `get_mut` always succeeds.
@@ -126,8 +126,8 @@ impl Host {
     }
 
     /// Sets the maximum number of concurrent turns. Default: 64. If more runs have turns at the same time, the rest
-    /// wait on the task list. Each turn taken from there costs the service an additional commit, so give a host as many
-    /// slots as it can handle.
+    /// wait on the task list. Each turn that has waited costs the service an additional commit, so allow as many turns
+    /// as the host can handle.
     #[must_use]
     pub fn concurrency(mut self, turns: usize) -> Self {
         self.concurrency = turns.max(1);
@@ -175,7 +175,7 @@ struct TurnContext {
     token: String,
     workflow_id: String,
     run_id: Uuid,
-    /// The turn was given back.
+    /// True if the turn was given back.
     is_given_back: bool,
 }
 
@@ -207,8 +207,8 @@ impl Works<TurnKind> for TurnWorker {
             Ok(HostAnswer { decisions, query_results, cached }) => {
                 let Decisions { decisions, context, awaiting, updates, .. } = decisions;
                 let update_results = updates.into_iter().map(UpdateResult::from).collect();
-                // The state is cached before the answer is sent, because the next turn can arrive before the outcome of
-                // the answer.
+                // The state is cached before the answer is sent, because the run's next turn can arrive before the
+                // response to the answer.
                 self.keep(run_id, cached);
                 (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results }), None)
             }
@@ -240,7 +240,7 @@ impl Works<TurnKind> for TurnWorker {
                 if error.is_retryable() || is_given_back {
                     return None;
                 }
-                // The answer itself is invalid. Record that in the history instead of letting the turn time out.
+                // The answer itself is invalid. Record this in the history instead of letting the turn time out.
                 let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
                 let fail = Some(FailTurn { reason, details });
                 let context = TurnContext { token: token.clone(), workflow_id, run_id, is_given_back: true };
@@ -266,7 +266,7 @@ impl TurnWorker {
             Some(Cached { seen, state, .. }) if first_event_id <= seen + 1 => (seen, Some(state), Vec::new()),
             _ => {
                 // Boxed because few turns need older history. Otherwise the future of every turn would reserve space
-                // for this one.
+                // for the future of this request.
                 let look_back = Box::pin(client.look_back(&task.token, first_event_id)).await;
                 (
                     0,
@@ -331,7 +331,8 @@ impl TurnWorker {
 
     fn keep(&self, run_id: Uuid, cached: Cached) {
         let mut cache = self.cache();
-        // A query can be answered while another slot decides a turn, whose state is newer and must be kept.
+        // While this query was being answered, another slot may have decided a turn of the run. That state is newer and
+        // must be kept.
         if cache.peek(&run_id).is_none_or(|known| known.seen <= cached.seen) {
             cache.put(run_id, cached);
         }
@@ -349,7 +350,7 @@ struct HostAnswer {
     cached: Cached,
 }
 
-/// Answers one query. If it fails or panics, only this query is affected.
+/// Answers one query. If the answer fails or panics, only this query is affected.
 fn answer(
     decider: &dyn AnyDecider,
     state: &(dyn Any + Send),
@@ -366,7 +367,7 @@ fn answer(
     }
 }
 
-/// Why a turn is given back.
+/// Reason why a turn is given back.
 struct GiveBack {
     reason: Cow<'static, str>,
     message: String,
@@ -395,8 +396,8 @@ mod tests {
             "taskList": "l", "attempt": 1, "startedEventId": 3, "previousStartedEventId": 0, "events": [],
         });
         let size = size_of_val(&Arc::new(worker).work(serde_json::from_value(task).unwrap()));
-        // The host moves this future for every turn. It was twice as large when it held the future that reads a
-        // history.
+        // The host moves this future for every turn, so the future must be small. It was twice as large when it
+        // contained the future that reads older history.
         assert!(size <= 2_048, "{size}");
     }
 }

@@ -1,8 +1,8 @@
 //! A kit for writing deciders: programs that read the window of a run's history and answer with decisions.
 //!
 //! A decider is a pure function. It inspects the state of the run's [`Steps`] and decides what to do next. It does no
-//! work itself, reads no clock ([`Window::now`] is the time) and keeps nothing between turns: everything it needs is in
-//! the history.
+//! work itself, and [`Window::now`] is its only clock. It keeps nothing between turns, because everything it needs is
+//! in the history.
 //!
 //! ```
 //! use baton_decider_kit::{Activity, Decisions, Progress, Steps, Window};
@@ -27,8 +27,8 @@
 //! }
 //! ```
 //!
-//! `docs/decisions-and-events.md` lists all decisions and all events. A decider that needs its own state implements
-//! [`Decider`]: [`Decider::evolve`] folds events into the state, one by one, and [`Decider::decide`] reads it.
+//! `docs/decisions-and-events.md` lists all decisions and all events. A decider with its own type of state implements
+//! [`Decider`]: [`Decider::evolve`] folds events into the state, one by one, and [`Decider::decide`] reads the state.
 //!
 //! A [`Host`] polls a task list and runs deciders:
 //!
@@ -47,12 +47,12 @@
 //! state is the suspended function.
 //!
 //! The module [`testing`] helps you test deciders. It decides single turns, replays recorded histories, and runs
-//! deciders against an in-memory test service. The test service follows the rules of the real one, in a single thread
-//! and with a clock that skips ahead to the next event, so that thirty days take a millisecond. It has no store, no
+//! deciders against an in-memory test service. The test service follows the rules of the real service. It has a single
+//! thread, and a clock that skips ahead to the next event, so that thirty days take a millisecond. It has no store, no
 //! network and no second node.
 //!
-//! [`Duration`] has whole milliseconds and is the same type as in the runner kit. Functions that take one also take a
-//! [`std::time::Duration`].
+//! [`Duration`] has whole milliseconds and is the same type as in the runner kit. Functions that take a [`Duration`]
+//! also take a [`std::time::Duration`].
 
 mod decider;
 mod decisions;

@@ -54,8 +54,9 @@ impl<'a> Query<'a> {
         self.input
     }
 
-    /// Returns the decisions of the turn that this query is answered with. The answer should reflect them, because the
-    /// state does not include their events yet. Empty if the turn only answers queries.
+    /// Returns the decisions of the turn that is answered together with this query. The answer should reflect these
+    /// decisions, because the state does not include their events yet. The list is empty if the turn only answers
+    /// queries.
     pub fn decided(&self) -> &'a [Decision] {
         self.decided
     }
@@ -143,10 +144,10 @@ pub enum QueryError {
     /// The input does not have the expected type, or the answer has no JSON form.
     #[error("{0}")]
     Unreadable(String),
-    /// The query refused to answer.
+    /// The query handler refused to answer.
     #[error("{0}")]
     Refused(String),
-    /// The query panicked.
+    /// The query handler panicked.
     #[error("the query panicked: {0}")]
     Panicked(String),
 }

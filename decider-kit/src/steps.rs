@@ -11,8 +11,8 @@ use crate::{Decider, Decisions, Window};
 
 /// State of all activities, timers, children and signals of a run, by the id that the decider gave them.
 ///
-/// Use it as the whole [`Decider::State`] (see [`decide`]), or as one field of your own state and pass it the same
-/// events:
+/// Use it as the whole [`Decider::State`] (see [`decide`]). Or use it as one field of your own state, and pass it every
+/// event that your state receives:
 ///
 /// ```
 /// use baton_decider_kit::{Activity, Decider, Decisions, Event, EventKind, Steps, Window};
@@ -49,13 +49,13 @@ use crate::{Decider, Decisions, Window};
 ///
 /// If an id is reused after its step has ended, the newest step counts. Messages to other runs are not included.
 ///
-/// Methods that deserialize a value panic if it does not have the requested type. This is a programming error; like any
-/// panic of a decider it gives the turn back with the message.
+/// Methods that deserialize a value panic if it does not have the requested type. This is a programming error. Like any
+/// panic of a decider, it gives the turn back with the message of the panic.
 #[derive(Debug, Clone, Default)]
 pub struct Steps {
     input: Option<Payload>,
     by_kind: BTreeMap<StepKind, BTreeMap<String, Step>>,
-    /// Steps that have not ended, by the event that scheduled them.
+    /// Steps that have not ended, by the id of the event that scheduled the step.
     open: BTreeMap<EventId, (StepKind, String)>,
     signals: BTreeMap<String, Vec<Received>>,
     cancel_requested_event_id: Option<EventId>,
@@ -72,7 +72,7 @@ enum StepKind {
 /// A signal that the run received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
-    /// Event that recorded the signal.
+    /// Id of the event that recorded the signal.
     pub event_id: EventId,
     /// Input of the signal.
     pub input: Option<Payload>,
@@ -97,7 +97,7 @@ pub struct Step {
     started_event_id: Option<EventId>,
     ended_event_id: Option<EventId>,
     tries: u32,
-    /// Attempts of earlier steps with the same id.
+    /// Number of attempts of earlier steps with the same id.
     tries_before: u32,
     is_cancel_requested: bool,
     outcome: Option<Outcome>,
@@ -106,7 +106,7 @@ pub struct Step {
 /// Progress of a [`Step`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress<'a> {
-    /// No step with this id has been decided yet.
+    /// The decider has not requested a step with this id.
     New,
     /// The step is scheduled or in progress.
     Open,
@@ -139,7 +139,7 @@ impl Step {
         }
     }
 
-    /// Returns whether no step with this id has been decided yet.
+    /// Returns whether the decider has not requested a step with this id.
     pub fn is_new(&self) -> bool {
         self.progress() == Progress::New
     }
@@ -164,7 +164,7 @@ impl Step {
         self.is_cancel_requested
     }
 
-    /// Returns the result as a `T`, or `None` unless the step [is done](Self::is_done). A missing result is `null`,
+    /// Returns the result as a `T` if the step [is done](Self::is_done), otherwise `None`. A missing result is `null`,
     /// which deserializes as `()`.
     ///
     /// # Panics
@@ -180,28 +180,29 @@ impl Step {
         self.outcome.as_ref()?.as_ref().ok()?.as_ref()
     }
 
-    /// Returns why the step did not succeed, if so.
+    /// Returns the failure if the step has ended without success, otherwise `None`.
     pub fn failure(&self) -> Option<&Failure> {
         self.outcome.as_ref()?.as_ref().err()
     }
 
-    /// Returns the number of attempts. Every scheduling counts as one. An activity with a retry policy counts once for
-    /// every time a runner took it; the history contains that number only after the activity has ended.
+    /// Returns the number of attempts of this step and of earlier steps with the same id. A step counts as one attempt.
+    /// An activity with a retry policy counts as one attempt for each time that a runner took it. The history contains
+    /// this number only after the activity has ended.
     pub fn attempts(&self) -> u32 {
         self.tries_before + self.tries
     }
 
-    /// Returns the event that scheduled the step.
+    /// Returns the id of the event that scheduled the step.
     pub fn scheduled_event_id(&self) -> Option<EventId> {
         self.scheduled_event_id
     }
 
-    /// Returns the step's ActivityStarted or ChildStarted.
+    /// Returns the id of the step's ActivityStarted or ChildStarted event.
     pub fn started_event_id(&self) -> Option<EventId> {
         self.started_event_id
     }
 
-    /// Returns the event that ended the step, or that records why it could not be scheduled.
+    /// Returns the id of the event that ended the step, or that records why it could not be scheduled.
     pub fn ended_event_id(&self) -> Option<EventId> {
         self.ended_event_id
     }
@@ -301,7 +302,7 @@ impl Steps {
         self.by_kind.get(&kind).and_then(|steps| steps.get(id)).unwrap_or(&NEVER)
     }
 
-    /// Returns the activity with this id. If there is none, it [is new](Step::is_new).
+    /// Returns the activity with this id. If there is no such activity, the returned step [is new](Step::is_new).
     pub fn activity(&self, activity_id: &str) -> &Step {
         self.step(StepKind::Activity, activity_id)
     }
@@ -346,7 +347,7 @@ impl Steps {
         self.cancel_requested_event_id.is_some()
     }
 
-    /// Returns the first WorkflowCancelRequested.
+    /// Returns the id of the first WorkflowCancelRequested event.
     pub fn cancel_requested_event_id(&self) -> Option<EventId> {
         self.cancel_requested_event_id
     }
@@ -423,8 +424,8 @@ fn refused(kind: &EventKind) -> Option<(StepKind, &str)> {
     }
 }
 
-/// Deserializes a payload. The message of the panic becomes part of the DeciderFailed with which the turn is given
-/// back.
+/// Deserializes a payload. If this fails, the message of the panic becomes part of the DeciderFailed event with which
+/// the turn is given back.
 fn read<T: DeserializeOwned>(payload: Option<&Payload>, what: impl Fn() -> String) -> T {
     let text = payload.and_then(Payload::text).unwrap_or("null");
     match serde_json::from_str(text) {
@@ -433,7 +434,7 @@ fn read<T: DeserializeOwned>(payload: Option<&Payload>, what: impl Fn() -> Strin
     }
 }
 
-/// Makes a decider out of a function. Its state is [`Steps`].
+/// Makes a decider out of a function. The state of the decider is [`Steps`].
 ///
 /// ```
 /// use baton_decider_kit::{Activity, Decisions, Steps, Window, decide};

@@ -1,6 +1,7 @@
 //! Tests of deciders, without a service and without waiting.
 //!
-//! **Single turns**: [`given`] a run and its past, `when` something happens, `then` the decider makes these decisions.
+//! **Single turns**: [`given`] creates a run with a past, `when` adds an event, and `then` states the expected
+//! decisions.
 //!
 //! ```
 //! # use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Window};
@@ -103,8 +104,8 @@
 //! ```
 //!
 //! **Recorded histories**: [`Recorded::from_json`] reads the response of `GET …/history` and lets a decider decide
-//! every turn again. The new decisions are compared with the recorded ones turn by turn, so that one difference does
-//! not hide the next. For flows there are also [`replay()`] and, for many histories, [`replay_directory`].
+//! every turn again. The new decisions are compared with the recorded decisions turn by turn, so that one difference
+//! does not hide the next. For flows there are also [`replay()`] and, for many histories, [`replay_directory`].
 //!
 //! **Whole runs**: a [`TestService`] is an in-process service with a virtual clock that skips ahead to the next event,
 //! so that thirty days take a millisecond.
@@ -139,8 +140,8 @@
 //! assert_eq!(closed.after, Duration::from_millis(30 * 86_400_000 + 2_000));
 //! ```
 //!
-//! Every turn is decided twice, with the cached state and with a state rebuilt from event 1, and both decisions must be
-//! equal. Every history is made by the service's own rules and checked against their invariants
+//! Every turn is decided twice, with the cached state and with a state rebuilt from event 1. Both times, the decisions
+//! must be equal. Every history is made by the service's own rules, and the invariants of the history are checked
 //! ([`baton_history::check::history`]). A failed test prints the history as a table.
 
 mod commands;

@@ -36,10 +36,10 @@ pub trait Turns: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`QueryError`]
+    /// Returns a [`QueryError`] if there is no answer.
     fn reply(&self, memory: &Self::Memory, query: &Query<'_>) -> Result<Payload, QueryError>;
 
-    /// Supplies the markers that the next turn recorded when it was first decided, in order. Only tests call this, when
+    /// Sets the markers that were recorded, in order, when the next turn was first decided. Only tests call this, when
     /// they decide a turn a second time.
     fn set_recorded_markers(&self, memory: &mut Self::Memory, markers: Vec<RecordMarker>);
 }
@@ -47,8 +47,8 @@ pub trait Turns: Send + Sync + 'static {
 impl<D: Decider> Turns for D {
     type Memory = D::State;
 
-    /// A single update, because [`update`](Decider::update) judges with the state before the turn and would
-    /// not see the effect of another update.
+    /// One update, because [`update`](Decider::update) judges with the state before the turn and would not see the
+    /// effect of another update.
     const UPDATES_AT_ONCE: usize = 1;
 
     fn apply_event(&self, memory: &mut D::State, event: &Event) {
@@ -71,7 +71,7 @@ impl<D: Decider> Turns for D {
             self.evolve(memory, event);
         }
         let decided = self.decide(memory, window);
-        // A closing decision must be the last one.
+        // A closing decision must be the last decision.
         let closes = decided.as_slice().last().is_some_and(|last| last.closes().is_some());
         let mut decisions = if closes { beside.and(decided) } else { decided.and(beside) };
         answers.append(&mut decisions.updates);

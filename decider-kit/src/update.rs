@@ -13,7 +13,7 @@ pub(crate) const UNKNOWN_UPDATE: &str = "unknown-update";
 /// Rejection reason for an update whose input does not have the expected type.
 const BAD_INPUT: &str = "bad-input";
 
-/// An update requested by a caller. It is recorded in the history only once it is accepted.
+/// An update requested by a caller. It is recorded in the history only if it is accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
     /// Id of this update, chosen by the caller.
@@ -31,7 +31,7 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// A `bad-input` rejection to [reject](Verdict::reject) the update with.
+    /// Returns a `bad-input` rejection if the input is not a `T`. Pass it to [`Verdict::reject`].
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Rejection> {
         let text = self.input.as_ref().and_then(Payload::text).unwrap_or("null");
         serde_json::from_str(text).map_err(|error| Rejection::of(BAD_INPUT, &error.to_string()))

@@ -5,7 +5,7 @@ use baton_history::{Event, EventId, EventKind, Payload, Tally, Timestamp, TraceC
 use uuid::Uuid;
 
 /// Window of a turn: the events from the DeciderStarted of the last completed turn (or event 1) to this turn's own
-/// DeciderStarted, both included. No event in it is later than the turn.
+/// DeciderStarted, both included. The window contains no events after this turn's DeciderStarted.
 #[derive(Debug, Clone)]
 pub struct Window {
     /// Workflow id.
@@ -16,16 +16,16 @@ pub struct Window {
     pub workflow_type: String,
     /// Attempt number: 1, plus one for every preceding consecutive turn that failed or timed out.
     pub attempt: u32,
-    /// DeciderStarted of this turn.
+    /// Id of this turn's DeciderStarted event.
     pub started_event_id: EventId,
-    /// DeciderStarted of the last completed turn; 0 for the first turn.
+    /// Id of the DeciderStarted event of the last completed turn; 0 for the first turn.
     pub previous_started_event_id: EventId,
     /// Events, oldest first.
     pub events: Vec<Event>,
     /// Context that the last completed turn stored with [`Decisions::context`](crate::Decisions::context).
     pub context: Option<Payload>,
-    /// Parent span for the decider in the run's trace, or `None` if the run is not traced. Do not base decisions on it:
-    /// it is not part of the history.
+    /// Parent span for the decider in the run's trace, or `None` if the run is not traced. Do not base decisions on it,
+    /// because it is not part of the history.
     pub trace: Option<TraceContext>,
 }
 
@@ -40,7 +40,8 @@ pub(crate) fn with_activity_names(history: &[Event], mut events: Vec<Event>) -> 
 }
 
 impl Window {
-    /// Builds the window of the next turn of a history, as a decider would receive it if it polled now. For tests.
+    /// Builds the window of the next turn of a history, as a decider would receive it if it polled at the end of this
+    /// history. Use it in tests.
     pub fn of_history(events: &[Event]) -> Self {
         let started_event_id = events.last().map_or(0, |event| event.id);
         let completed = events.iter().rev().find_map(|event| match &event.kind {
@@ -88,7 +89,7 @@ impl Window {
         })
     }
 
-    /// Returns name and input of the signals among the new events.
+    /// Returns the name and the input of each signal among the new events.
     pub fn signals(&self) -> impl Iterator<Item = (&str, Option<&Payload>)> {
         self.new_events().filter_map(|event| match &event.kind {
             EventKind::Signal(it) => Some((it.name.as_str(), it.input.as_ref())),
@@ -110,7 +111,8 @@ impl Window {
         })
     }
 
-    /// Counts the activities scheduled in the window by state: scheduled, started, closed.
+    /// Returns the activities scheduled in the window, and whether the window also contains their start and their
+    /// close.
     pub fn tally(&self) -> Tally {
         Tally::of(&self.events)
     }

@@ -143,7 +143,7 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
     if exchange.max_tasks == 0 {
         return;
     }
-    // Waits for a turn, like the real service.
+    // The fake service waits for a turn, like the real service.
     let task = loop {
         let mut moved = service.lock().unwrap().moved.subscribe();
         if let Some(task) = service.lock().unwrap().poll() {
@@ -161,7 +161,7 @@ async fn host(service: &Arc<Mutex<Service>>, flow: Flow, until: impl Fn(&Service
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let accepted = Arc::clone(service);
     let serving = tokio::spawn(async move {
-        // Dropped when the host stops, because a poll of a stopped host must not take a turn.
+        // The set is dropped when the host stops, because a poll of a stopped host must not take a turn.
         let mut served = tokio::task::JoinSet::new();
         loop {
             let (stream, _) = listener.accept().await.unwrap();

@@ -62,7 +62,7 @@ impl Story {
     }
 
     fn admit(&mut self, command: &Command) {
-        // Long enough for a turn that was given back to be handed out again.
+        // The delay is long enough for a turn that was given back to be handed out again.
         self.now = Timestamp::from_millis(self.now.as_millis() + 600_000);
         self.transition.admit(command, self.now).unwrap();
     }
@@ -287,7 +287,7 @@ async fn a_lost_response_repeats_the_answer_and_its_poll() {
     again.refuse(409, "turn-completed", false).await;
     let poll = running.poll().await;
     assert!(poll.body["pollId"] != body["poll"]["pollId"] && poll.body.get("attempt").is_none(), "{}", poll.body);
-    // The answer was recorded, so the state is that of this turn.
+    // The answer was recorded, so the host keeps the state of this turn.
     poll.answer(200, &story.next("more")).await;
     assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
 }

@@ -1,5 +1,5 @@
-//! Upgrading hosts: each operation is a child whose workflow id is the host's name. Operations on a host therefore
-//! never overlap, no matter which rollout requests them, and no lock is needed.
+//! Upgrading hosts: each operation is a child whose workflow id is the host's name. Therefore operations on a host
+//! never overlap, even if different rollouts request them, and no lock is needed.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 

@@ -1,4 +1,5 @@
-//! An order as a flow, screen by screen: each submitted screen is an update, and its answer is the next screen.
+//! An order as a flow, screen by screen. Each submitted screen is an update, and the answer to the update is the next
+//! screen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use baton_decider_kit::Rejection;
 use baton_decider_kit::flow::{AcceptedUpdate, Context, Failure, Updates};
 use serde::{Deserialize, Serialize};
 
-/// Price of one piece.
+/// Price of one piece in cents.
 const CENTS: u32 = 1_250;
 
 /// Screen shown to the customer.
@@ -25,7 +26,7 @@ pub(crate) enum Screen {
 }
 
 impl Screen {
-    /// Returns the name used in forms.
+    /// Returns the name of the screen that forms use.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Cart => "cart",
@@ -39,9 +40,9 @@ impl Screen {
 /// A submitted screen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Filled {
-    /// Name of the screen.
+    /// Name of the submitted screen.
     pub(crate) screen: String,
-    /// Fields of the form.
+    /// Values of the form's fields.
     pub(crate) fields: BTreeMap<String, String>,
 }
 
@@ -54,7 +55,7 @@ impl Filled {
         self.field("pieces").parse().ok().filter(|pieces| (1..=10).contains(pieces))
     }
 
-    /// Checks the fields, and that this is the expected screen.
+    /// Checks that the submitted screen is the expected one, and that its fields are valid.
     fn check(&self, expected: &str) -> Result<(), Rejection> {
         let complaint = match self.screen.as_str() {
             screen if screen != expected => return Err(Rejection::of("another-screen", expected)),
@@ -67,7 +68,7 @@ impl Filled {
     }
 }
 
-/// Updates of an order, and the screen expected next.
+/// Submitted screens of an order, and the name of the screen that the flow expects next.
 struct Screens {
     updates: Updates<Filled>,
     expected: Arc<Mutex<&'static str>>,
@@ -90,14 +91,14 @@ impl Screens {
         }
     }
 
-    /// Answers a submitted screen with the next one.
+    /// Answers a submitted screen with the next screen.
     fn answer(&self, asked: AcceptedUpdate<Filled>, next: &Screen) {
         self.expect(next);
         asked.done(next);
     }
 }
 
-/// Runs an order from the first screen to the last, which is the run's result.
+/// Runs an order from the first screen to the last. The last screen is the result of the run.
 pub(crate) async fn order(ctx: Context, (): ()) -> Result<Screen, Failure> {
     let mut screens = Screens::new(&ctx);
     let cart = screens.updates.next().await?;
@@ -106,7 +107,7 @@ pub(crate) async fn order(ctx: Context, (): ()) -> Result<Screen, Failure> {
 
     let payment = loop {
         let address = screens.updates.next().await?;
-        // The caller of the update waits while a runner looks up the address, and receives the next page in the same
+        // While a runner looks up the address, the caller of the update waits. It receives the next page in the same
         // call.
         match ctx.activity::<String>("look-up-address", address.input.field("street")).await {
             Ok(to) => {

@@ -1,6 +1,6 @@
-//! An order on the web, page by page: every submitted page is an update of its workflow, whose answer determines the
-//! next page. With a running service: `cargo run -p baton-examples --bin order-page`, then open the address that it
-//! prints. The optional arguments are the service's URL and the address to listen on.
+//! An order on the web, page by page. Every submitted page is an update of the order's workflow, and the answer to the
+//! update determines the next page. With a running service: `cargo run -p baton-examples --bin order-page`, then open
+//! the address that it prints. The optional arguments are the service's URL and the address to listen on.
 
 mod flow;
 mod page;
@@ -11,10 +11,10 @@ use baton_client::Client;
 use baton_decider_kit::flow::Flow;
 use baton_runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 
-/// Task list of the decider and of its activity.
+/// Task list of the decider and of the activity.
 const LIST: &str = "order-pages";
 
-/// Looks up an address, which takes a moment.
+/// Simulates a lookup of an address, which takes 100 milliseconds.
 async fn look_up_address(_: ActivityContext, street: String) -> Result<String, ActivityFailure> {
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     if street.to_lowercase().contains("nowhere") {

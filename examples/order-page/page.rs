@@ -1,4 +1,4 @@
-//! The pages: plain HTML from a small server that takes everything about an order from its workflow.
+//! The pages: plain HTML from a small server. The server reads all data of an order from the order's workflow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Shop {
     client: Client,
     list: String,
-    /// Counter for the ids of orders and pages.
+    /// Next number for the id of an order or a page.
     numbers: AtomicU64,
 }
 
 impl Shop {
     pub(crate) fn new(client: Client, list: &str) -> Self {
-        // Starts with the process id, so that ids differ from those of earlier processes.
+        // The numbers begin with the process id, so that they differ from the numbers of earlier processes.
         let first = u64::from(std::process::id()) << 32;
         Self { client, list: list.to_owned(), numbers: AtomicU64::new(first) }
     }
@@ -45,8 +45,8 @@ impl Shop {
 
     /// Returns the current screen of the order, and the entity tag of its current state.
     async fn screen(&self, order: &str) -> anyhow::Result<(Screen, String)> {
-        // The tag is read first: if the order continues in between, the page is stale and will be refused when it is
-        // submitted.
+        // The tag is read before the screen. If the order continues between the two reads, the tag is outdated, and the
+        // page will be refused when it is submitted.
         let tag = self.client.etag(order, None).await?;
         let page = Page { reverse: true, limit: Some(100), ..Page::default() };
         let newest = self.client.history(order, None, &page).await?.events;
@@ -61,7 +61,7 @@ impl Shop {
         Ok((screen, tag))
     }
 
-    /// Renders a page. Its number is the update's id, so that submitting it twice has the effect of submitting it once.
+    /// Renders a page. The page's number is the id of its update, so submitting the page twice has no further effect.
     fn page(&self, order: &str, screen: &Screen, tag: &str, complaint: &str) -> Html<String> {
         let (title, fields, button) = match screen {
             Screen::Cart => ("What would you like?", field("pieces", "How many pieces, at 12.50?"), "Continue"),
@@ -98,7 +98,7 @@ impl Shop {
     }
 }
 
-/// An error that a page cannot handle.
+/// An error for which no page is shown. The response has the status 502 and contains only the error's text.
 struct PageError(anyhow::Error);
 
 impl<E: Into<anyhow::Error>> From<E> for PageError {
@@ -144,7 +144,7 @@ async fn submit(
         identity: Some("order-page".to_owned()),
         ..UpdateWorkflow::default()
     };
-    // The entity tag alone keeps stale pages out; the order's code does not handle them.
+    // The service refuses stale pages by the entity tag. The flow has no code for stale pages.
     let answered = shop.client.update(&order, "submit", &update, Some(&tag), PATIENCE).await;
     let complaint = match answered {
         Ok(_) => return Ok(Redirect::to(&format!("/orders/{order}")).into_response()),
@@ -154,7 +154,7 @@ async fn submit(
     Ok((StatusCode::CONFLICT, shop.page(&order, &screen, &tag, &complaint)).into_response())
 }
 
-/// Returns the message that the page shows for a refusal, or `None` if the refusal is not about the page.
+/// Returns the message that the page shows for a refusal of the submitted page. Returns `None` for other errors.
 fn complaint(error: &Error) -> Option<String> {
     let Error::Refused { problem, .. } = error else { return None };
     match problem.code.as_str() {

@@ -1,5 +1,5 @@
 //! The explicit decider of orders. It reserves stock and checks for fraud in parallel, gives the customer a moment to
-//! cancel, charges the card on the list `PCI`, and ships, retrying while the carrier is busy.
+//! cancel, and charges the card on the list `PCI`. Then it ships the order, and tries again if the carrier is busy.
 
 use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, Failure, Progress, Steps, Window};
 use baton_history::limits::AWAITING_CANCEL;
@@ -9,13 +9,13 @@ use crate::orders::Order;
 /// Task list of the card charges, polled by runners on separate servers.
 pub(crate) const PCI: &str = "PCI";
 
-/// Task list without pollers. Activities scheduled there are optional.
+/// Task list without pollers. The activities on this list are optional.
 pub(crate) const TELEMETRY: &str = "telemetry";
 
 /// Maximum number of shipping attempts.
 pub(crate) const SHIP_TRIES_MAX: u32 = 5;
 
-/// Wait before the second shipping attempt. It doubles before each further attempt.
+/// Wait before the second shipping attempt. The wait doubles before each further attempt.
 pub(crate) const SHIP_WAIT: Duration = Duration::from_millis(200);
 
 /// Decider of orders.
@@ -24,7 +24,8 @@ pub(crate) struct OrderDecider {
     pub(crate) cancel_window: Duration,
 }
 
-/// Signals that the run awaits while the window is open. Declaring them lets operators see what the run waits for.
+/// Signals that the run awaits while the customer can cancel. Because they are declared, operators see what the run
+/// waits for.
 const CANCELS: [&str; 2] = [AWAITING_CANCEL, "cancel"];
 
 impl Decider for OrderDecider {
@@ -44,7 +45,7 @@ impl Decider for OrderDecider {
                 .schedule(Activity::new("fraud-check", "fraud-check").input(&order))
                 .schedule(telemetry.schedule_to_start(Duration::from_secs(1)));
         }
-        // Join: wait for both activities.
+        // Joins the two activities: waits until both have ended.
         if !reserve.has_ended() || !check.has_ended() {
             return Decisions::new();
         }
@@ -58,7 +59,7 @@ impl Decider for OrderDecider {
         }
         let window = steps.timer("cancel-window");
         if (steps.is_cancel_requested() || steps.is_signaled("cancel")) && charge.is_new() {
-            // Time-gated cancellation: cancel the timer, then the order.
+            // The customer cancels in time: cancel the timer, then the order.
             let stop = Decisions::new();
             let stop = if window.is_open() { stop.cancel_timer("cancel-window") } else { stop };
             return stop.and(unwind(steps, &order, Failure::canceled("the customer thought again")));
@@ -73,7 +74,7 @@ impl Decider for OrderDecider {
             }
             Progress::Open => Decisions::new(),
             Progress::Done => ship(steps, &order),
-            // The fail code lets the decider choose: a declined card is not retried.
+            // The failure's code says why the charge failed. A declined card is not charged again.
             Progress::Failed(failure) => unwind(steps, &order, failure.clone().details(&order.cents)),
         }
     }
@@ -88,7 +89,7 @@ fn unwind(steps: &Steps, order: &Order, closing: Failure) -> Decisions {
     }
 }
 
-/// Ships. After a failure it waits, twice as long each time, and tries again.
+/// Ships the order. After each failure, doubles the wait and then tries again.
 fn ship(steps: &Steps, order: &Order) -> Decisions {
     for attempt in 0..SHIP_TRIES_MAX {
         let (id, wait) = (format!("ship-{attempt}"), format!("carrier-{attempt}"));
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Cancel window of these tests. A whole day takes no time in the test service.
+    /// Cancel window of these tests. In the test service, waiting for a whole day takes no time.
     const WINDOW: Duration = Duration::from_days(1);
 
     fn shop() -> TestService {

@@ -1,5 +1,5 @@
-//! The same orders as a flow: it states in sequence what [`crate::decider`] decides case by case. Both write the same
-//! histories, and each can continue runs that the other started.
+//! Orders as a flow, which states in sequence the steps that [`crate::decider`] decides case by case. Both programs
+//! write the same histories, and each can continue runs that the other program has started.
 
 use baton_decider_kit::Duration;
 use baton_decider_kit::flow::{Context, Failure, Flow};
@@ -15,12 +15,12 @@ pub(crate) fn order_flow(cancel_window: Duration) -> Flow {
 }
 
 async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u64, Failure> {
-    // Shielded, because a cancellation must not interrupt the work. The flow checks for a cancellation only where one
-    // is still allowed.
+    // The work is shielded, because a cancellation must not interrupt it. The flow checks for a cancellation only while
+    // a cancellation is still allowed.
     let work = ctx.shielded();
     let reserve = work.activity::<u32>("reserve-stock", &order).start();
     let check = work.activity::<bool>("fraud-check", &order).start();
-    // Optional: the flow does not wait for it.
+    // This activity is optional, so the flow does not wait for it.
     let telemetry = work.activity::<()>("telemetry", &order.id).list(TELEMETRY);
     telemetry.schedule_to_start(Duration::from_secs(1)).detach();
     let (reserved, checked) = futures::join!(reserve, check);
@@ -33,12 +33,12 @@ async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u6
     }
     match work.activity::<String>("charge-card", &order).list(PCI).await {
         Ok(_) => ship(&work, &order).await,
-        // The fail code lets the flow choose: a declined card is not retried.
+        // The failure's code says why the charge failed. A declined card is not charged again.
         Err(failure) => unwind(&work, &order, failure.details(&order.cents)).await,
     }
 }
 
-/// Returns whether the customer cancels before the window is over, by a signal or by canceling the run.
+/// Returns true if the customer cancels before the window ends, by a signal or by canceling the run.
 async fn canceled_within(ctx: &Context, window: Duration) -> Result<bool, Failure> {
     let mut signals = ctx.shielded().signals::<IgnoredAny>("cancel");
     let signal = std::pin::pin!(signals.next());
@@ -56,7 +56,7 @@ async fn unwind(work: &Context, order: &Order, closing: Failure) -> Result<u64, 
     Err(closing)
 }
 
-/// Ships. After a failure it waits, twice as long each time, and tries again.
+/// Ships the order. After each failure, doubles the wait and then tries again.
 async fn ship(work: &Context, order: &Order) -> Result<u64, Failure> {
     for attempt in 0..SHIP_TRIES_MAX {
         let id = format!("ship-{attempt}");
@@ -82,10 +82,10 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_secs(10);
 
-    /// External actions on an order, and disturbances.
+    /// Cancellation of an order, and disturbances of its deciders.
     #[derive(Debug, Clone, Copy)]
     struct Plan {
-        /// Time at which the customer cancels, in seconds, and whether by a signal.
+        /// Time at which the customer cancels, in seconds, and whether the customer cancels by a signal.
         cancels: Option<(u64, bool)>,
         turns_take: u64,
         lost: usize,
@@ -119,7 +119,7 @@ mod tests {
         shop.history("1").to_vec()
     }
 
-    /// Returns the requests and the end of a run, without their times.
+    /// Returns the requests and the end of a run as texts without times.
     fn story(events: &[Event]) -> Vec<String> {
         let texts = events.iter().filter_map(|event| {
             let kind = serde_json::to_value(&event.kind).unwrap();
@@ -149,8 +149,8 @@ mod tests {
         }
     }
 
-    /// If deciders are slow or die, events arrive at other positions, but the requests and the end of the run are the
-    /// same.
+    /// If deciders are slow or crash, events have other positions in the history, but the run makes the same requests
+    /// and ends in the same way.
     #[test]
     fn both_styles_agree_with_slow_and_crashing_deciders() {
         for order in Order::all().unwrap().iter().take(20) {
@@ -165,8 +165,8 @@ mod tests {
         }
     }
 
-    /// Histories recorded by a real service. Keep them as long as such runs may be open: new code must be able to
-    /// continue them.
+    /// Histories that a real service has recorded. Keep each history as long as such runs may be open, because new code
+    /// must be able to continue them.
     #[test]
     fn recorded_histories_can_be_replayed() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/order/histories");

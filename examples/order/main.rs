@@ -1,5 +1,5 @@
-//! Orders, end to end: starts a real service, a decider, a runner, and a separate runner for the `PCI` list, each as a
-//! process; sends a few hundred orders through, and shows how they ended.
+//! Orders, end to end. Starts a real service, a decider, a runner, and a separate runner for the `PCI` list, each as a
+//! process. Sends a few hundred orders, and shows how they ended.
 
 mod decider;
 mod flow;
@@ -23,10 +23,10 @@ use tokio::time::Instant;
 use crate::decider::OrderDecider;
 use crate::orders::{Ending, Order};
 
-/// Task list of the deciders, and of all activities except those on `PCI`.
+/// Task list of the deciders, and of all activities that are not on `PCI`.
 const LIST: &str = "orders";
 
-/// Time limit of the whole example.
+/// Time limit for the whole example.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Parser)]
@@ -98,10 +98,10 @@ impl Process {
         Ok(Self { name, child })
     }
 
-    /// Asks the process to stop, and waits for its end.
+    /// Asks the process to stop, and waits until it has ended.
     async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("the process has ended early")?.to_string();
-        // The shell's builtin, because not every machine has a `kill` program.
+        // Uses the shell's builtin `kill`, because not every machine has a `kill` program.
         Command::new("sh").args(["-c", "kill -TERM \"$0\"", &id]).status().await?;
         let status = tokio::time::timeout(Duration::from_secs(20), self.child.wait()).await;
         let status = status.with_context(|| format!("{} does not stop", self.name))??;
@@ -110,12 +110,12 @@ impl Process {
     }
 }
 
-/// Builds the service into the directory of this program.
+/// Builds the service into the directory that contains this program.
 async fn build_service(own: &Path) -> anyhow::Result<PathBuf> {
     let binary = own.with_file_name(format!("baton{}", std::env::consts::EXE_SUFFIX));
     let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     build.args(["build", "--package", "baton-service", "--bin", "baton"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    // The directory is named after the build profile.
+    // The name of that directory is the build profile.
     for profile in ["release", "dist"] {
         if own.parent().is_some_and(|folder| folder.ends_with(profile)) {
             build.args(["--profile", profile]);
@@ -180,7 +180,8 @@ async fn wait_for_file(path: &Path) -> anyhow::Result<String> {
 async fn send_orders(client: &Client) -> anyhow::Result<()> {
     let orders = Order::all()?;
     let began = Instant::now();
-    // Workflow ids contain the process id, so that each run of the example has new orders on an existing service, too.
+    // The workflow ids contain the process id, so that each run of the example creates new orders even on an existing
+    // service.
     let batch = format!("batch-{}", std::process::id());
     let id = |order: &Order| format!("{batch}/{}", order.id);
     println!("sending   {} orders", orders.len());

@@ -1,8 +1,8 @@
-//! The orders of the example, with the outcome scripted for each.
+//! The orders of the example. Each order determines its own outcome.
 
 use serde::{Deserialize, Serialize};
 
-/// An order. The last three fields script the behavior of the outside world.
+/// An order. The last three fields determine what the simulated customer, fraud check and carrier do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Order {
@@ -12,13 +12,13 @@ pub(crate) struct Order {
     pub(crate) quantity: u32,
     pub(crate) cents: u64,
     pub(crate) card: String,
-    /// The fraud check reports the order.
+    /// True if the fraud check reports the order as suspicious.
     #[serde(default)]
     pub(crate) suspicious: bool,
-    /// Number of times that the carrier reports to be busy.
+    /// Number of shipping attempts for which the carrier reports that it is busy.
     #[serde(default)]
     pub(crate) carrier_busy: u32,
-    /// The customer cancels.
+    /// True if the customer cancels the order.
     #[serde(default)]
     pub(crate) cancels: bool,
 }
@@ -33,12 +33,12 @@ pub(crate) enum Ending {
 }
 
 impl Order {
-    /// Returns the orders that ship with the example.
+    /// Returns the orders that the example contains.
     pub(crate) fn all() -> anyhow::Result<Vec<Self>> {
         include_str!("orders.jsonl").lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
     }
 
-    /// Returns whether the order's card is declined.
+    /// Returns true if the order's card is declined.
     pub(crate) fn is_declined(&self) -> bool {
         self.card.ends_with("0000")
     }

@@ -1,5 +1,5 @@
-//! The activities of orders. The polled list determines which of them a process runs, so that card data stays with
-//! `PCI`.
+//! The activities of orders. The list that a process polls determines which activities it runs. Thus only the processes
+//! of the list `PCI` see card data.
 
 use baton_client::Client;
 use baton_runner_kit::{ActivityContext, ActivityFailure, Host, activity_fn};
@@ -28,7 +28,7 @@ async fn release_stock(_: ActivityContext, order: Order) -> Result<u32, Activity
     Ok(order.quantity)
 }
 
-/// Returns whether an order looks suspicious.
+/// Returns true if an order looks suspicious.
 async fn fraud_check(_: ActivityContext, order: Order) -> Result<bool, ActivityFailure> {
     Ok(order.suspicious)
 }
@@ -37,7 +37,7 @@ async fn charge_card(context: ActivityContext, order: Order) -> Result<String, A
     if order.is_declined() {
         return Err(ActivityFailure::new("card-declined").details(&order.cents).non_retryable());
     }
-    // The workflow id and the activity id form the bank's idempotency key.
+    // The workflow id and the activity id together are the idempotency key for the bank.
     Ok(format!("receipt-{}-{}", context.workflow_id, context.activity_id))
 }
 

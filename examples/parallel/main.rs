@@ -1,4 +1,4 @@
-//! A and B in parallel, then C as soon as *either* is done, exactly once.
+//! Runs A and B in parallel, then C exactly once, as soon as *either* A or B is done.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 
@@ -12,7 +12,7 @@ use baton_runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 /// Task list of the decider and of the activities.
 const LIST: &str = "parallel";
 
-/// Runs A and B, then C once either is done, then closes.
+/// Runs A and B, runs C once either A or B is done, then closes the run.
 fn parallel(steps: &Steps, _: &Window) -> Decisions {
     let [a, b, c] = ["A", "B", "C"].map(|id| steps.activity(id));
     if a.is_new() {
@@ -22,7 +22,7 @@ fn parallel(steps: &Steps, _: &Window) -> Decisions {
     } else if c.is_new() && (a.is_done() || b.is_done()) {
         Decisions::new().schedule(Activity::new("C", "C"))
     } else {
-        // C is in progress. An earlier turn may have scheduled it while this turn's event arrived.
+        // C is in progress. An earlier turn may have scheduled C while the event of this turn was arriving.
         Decisions::new()
     }
 }
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// B ends during the turn that was caused by the end of A.
+    /// B ends during the turn that the end of A has caused.
     #[test]
     fn c_is_scheduled_once_when_a_and_b_end_around_one_turn() {
         let now = Timestamp::from_millis(1_000);

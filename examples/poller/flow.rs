@@ -4,14 +4,15 @@ use baton_decider_kit::Duration;
 use baton_decider_kit::flow::{Context, Failure};
 use serde::{Deserialize, Serialize};
 
-/// Polls per run. This bounds the history: each poll adds three activity events and two timer events, each item three.
+/// Number of polls per run. It limits the length of the history: each poll adds three activity events and two timer
+/// events, and each item adds three events.
 pub(crate) const LOOKS: usize = 20;
 
-/// A feed and the position in it.
+/// A feed, and the flow's position in the feed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Feed {
     pub(crate) name: String,
-    /// Number of the first item that has not been taken.
+    /// Number of the first item that the flow has not taken yet.
     pub(crate) next: u64,
     /// Wait between two polls.
     pub(crate) every: Duration,
@@ -21,12 +22,12 @@ pub(crate) struct Feed {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) items: Vec<String>,
-    /// The feed has ended.
+    /// True if the feed has ended.
     pub(crate) is_last: bool,
 }
 
-/// Takes every item of a feed, in order, and returns their number. It continues as new before its history gets long;
-/// only its position in the feed is carried over.
+/// Takes every item of a feed, in order, and returns the number of items. Continues as new before the history gets
+/// long. Only the position in the feed is carried over to the new run.
 pub(crate) async fn poller(ctx: Context, mut feed: Feed) -> Result<u64, Failure> {
     for _ in 0..LOOKS {
         let found: Found = ctx.activity("look", &feed).await?;

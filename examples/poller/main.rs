@@ -1,5 +1,5 @@
-//! A poller: polls a feed repeatedly and continues as new before its history gets long. It could run for years: its
-//! caller sees one workflow id, and each run has a short, readable history.
+//! A workflow that polls a feed repeatedly and continues as new before its history gets long. It could run for years:
+//! the caller sees only one workflow id, and each run has a short, readable history.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 

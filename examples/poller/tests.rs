@@ -1,4 +1,4 @@
-//! Tests of a feed with many items, read by many runs.
+//! Tests of a feed with many items, which many runs read one after the other.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use baton_decider_kit::testing::{TestService, Work};
 
 use crate::flow::{Feed, Found, LOOKS, poller};
 
-/// Number of polls until the feed ends. A third of them finds nothing.
+/// Number of polls until the feed ends. A third of the polls finds no items.
 const LOOKS_IN_ALL: usize = 1_000;
 
 #[test]

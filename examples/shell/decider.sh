@@ -26,7 +26,7 @@ while true; do
   # A poll whose response is lost is repeated with the same id. It returns the turn that was started for the lost
   # response.
   if [ -z "$poll" ] || [ $attempt -gt 32 ]; then poll=$$-$RANDOM-$RANDOM-$((polls += 1)) attempt=1; fi
-  # With `full` the task contains the whole history. Without it `events` is a window: the events since the last turn.
+  # With `full`, the task contains the whole history. By default, it contains only the events since the last turn.
   task=$(printf '{"history": "full", "pollId": "%s", "attempt": %d}' "$poll" "$attempt" |
     post "$url/domains/default/task-lists/shell/decider/poll") || { attempt=$((attempt + 1)); sleep 1; continue; }
   poll=''
@@ -37,13 +37,13 @@ while true; do
     page=$(curl -sf "$turn/history?after=$next") || continue 2
     task=$(jq -cs '{events: (.[0].events + .[1].events), next: .[1].next}' <<<"$task $page")
   done
-  # If the program fails, give the turn back, so that the run shows why. Otherwise it waits until the turn times out.
+  # If the program fails, gives the turn back, so that the run shows the reason at once instead of a timeout later.
   decisions=$(jq -c "$program" <<<"$task" 2>&1) || {
     jq -n --arg error "$decisions" '{reason: "jq", details: $error}' | post "$turn/fail" >/dev/null || true
     continue
   }
   post "$turn/complete" <<<"{\"decisions\": $decisions}" >/dev/null && continue
   echo "an answer was refused" >&2
-  # The answer was too late, or its decisions are not allowed. If they are not allowed, the run shows the reason.
+  # The answer was too late, or a decision is not allowed. In the second case, the run shows the reason.
   post "$turn/fail" <<<'{"reason": "answer-refused"}' >/dev/null || true
 done

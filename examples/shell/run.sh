@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 url=${BATON_URL:-http://127.0.0.1:7420}/v1/domains/default
-# The decider and the runner each run in a separate process group, which is killed as a whole. A poll that outlives its
-# loop would take a task and lose it.
+# The decider and the runner each run in a separate process group, which is killed as a whole. Otherwise a poll could
+# outlive its script, then take a task and lose it.
 set -m
 ./decider.sh & decider=$!
 ./runner.sh & runner=$!

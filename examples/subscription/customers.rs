@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Customer {
     pub(crate) email: String,
-    /// Price of a month.
+    /// Price of a month in cents.
     pub(crate) cents: u64,
-    /// Length of a month: thirty days, or less for a demonstration.
+    /// Length of a month: thirty days, or shorter for a demonstration.
     pub(crate) month: Duration,
 }
 
-/// Months and amount charged so far.
+/// Number of months charged so far, and the total amount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bill {
     pub(crate) months: u64,
@@ -22,14 +22,15 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
-    /// Returns the bill with one more month.
+    /// Returns the bill after one more month.
     pub(crate) fn and(self, customer: &Customer) -> Self {
         Self { months: self.months + 1, cents: self.cents + customer.cents }
     }
 }
 
 impl Customer {
-    /// Returns the wait before a retry: an hour if a month has thirty days, doubling with each attempt up to a day.
+    /// Returns the wait before a retry. If a month has thirty days, the first wait is an hour. The wait doubles with
+    /// each attempt, up to a day.
     pub(crate) fn pause(&self, attempt: u32) -> Duration {
         let hour = Duration::from_millis(self.month.as_millis() / 720);
         let day = hour.times(24);

@@ -1,4 +1,4 @@
-//! A subscription as an explicit decider: it derives the next step from the completed ones. It writes the same
+//! A subscription as an explicit decider, which derives the next step from the completed steps. It writes the same
 //! histories as [`crate::flow`].
 
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -23,11 +23,11 @@ impl Decider for Subscription {
     }
 }
 
-/// A walk through the steps of a subscription from the beginning to the first step that is not done.
+/// A pass through the steps of a subscription, from the first step to the first step that is not done.
 struct Story<'a> {
     steps: &'a Steps,
     customer: Customer,
-    /// True after the walk has passed the cancellation.
+    /// True if the pass has reached the steps after the cancellation.
     says_goodbye: bool,
 }
 
@@ -52,8 +52,8 @@ impl Story<'_> {
         Break(Decisions::new().cancel(&charged.fold(Bill::default(), |bill, _: u64| bill.and(&self.customer))))
     }
 
-    /// Requires an activity. Continues if it is done; otherwise breaks with the decisions to make now. Failures are
-    /// retried after a pause.
+    /// Requires an activity. If the activity is done, continues. Otherwise breaks with the decisions of this turn. A
+    /// failed activity is retried after a pause.
     fn done(&self, id: &str, activity_type: &str) -> ControlFlow<Decisions> {
         let schedule = || Break(Decisions::new().schedule(Activity::new(id, activity_type).input(&self.customer)));
         let step = self.steps.activity(id);
@@ -70,7 +70,7 @@ impl Story<'_> {
         }
     }
 
-    /// Requires a timer. A cancellation before its expiry ends the wait.
+    /// Requires a timer. If the customer cancels before the timer expires, the wait ends.
     fn wait(&self, timer_id: String, time: Duration) -> ControlFlow<Decisions> {
         let timer = self.steps.timer(&timer_id);
         let canceled = self.steps.cancel_requested_event_id().filter(|_| !self.says_goodbye);

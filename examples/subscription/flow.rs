@@ -1,4 +1,4 @@
-//! A subscription as a flow, written in sequence.
+//! A subscription as a flow, which states the steps in sequence.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use baton_decider_kit::flow::{Context, Failure};
 
 use super::customers::{Bill, Customer};
 
-/// A free month, then one paid month after the other, until the customer cancels.
+/// Runs a subscription: a free month, then one paid month after the other, until the customer cancels.
 pub(crate) async fn subscription(ctx: Context, customer: Customer) -> Result<Bill, Failure> {
     let bill = Arc::new(Mutex::new(Bill::default()));
     let known = Arc::clone(&bill);
@@ -27,7 +27,7 @@ fn read(bill: &Mutex<Bill>) -> Bill {
     *bill.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Charges month after month until the customer cancels or a charge fails.
+/// Charges one month after the other, until the customer cancels or a charge fails.
 async fn subscribed(ctx: &Context, customer: &Customer, bill: &Mutex<Bill>) -> Result<Infallible, Failure> {
     run_until_success(ctx, "welcome-mail", "welcome-mail", customer).await?;
     for month in 1.. {
@@ -41,8 +41,8 @@ async fn subscribed(ctx: &Context, customer: &Customer, bill: &Mutex<Bill>) -> R
     unreachable!("the loop is endless")
 }
 
-/// Retries an activity until it succeeds, or until its failure is non-retryable. A cancellation does not interrupt the
-/// activity, only the pauses between attempts.
+/// Retries an activity until it succeeds or has a non-retryable failure. A cancellation interrupts only the pauses
+/// between the attempts, and not the activity.
 async fn run_until_success(ctx: &Context, activity_type: &str, id: &str, customer: &Customer) -> Result<(), Failure> {
     for attempt in 0.. {
         let done = ctx.shielded().activity::<()>(activity_type, customer).id(id).await;

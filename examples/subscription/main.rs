@@ -1,5 +1,5 @@
-//! A subscription: a free month, then a charge every month, with an email each time, until the customer cancels.
-//! Written as a flow and as an explicit decider, and tested over fourteen months in milliseconds.
+//! A subscription: a free month, then a charge every month, with an email after each, until the customer cancels. It is
+//! written both as a flow and as an explicit decider. The tests cover fourteen months in milliseconds.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 

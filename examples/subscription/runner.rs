@@ -1,4 +1,4 @@
-//! The activities of subscriptions. They only print what a real runner would do.
+//! The activities of subscriptions. They only print the work that a real runner would do.
 
 use baton_client::Client;
 use baton_runner_kit::{ActivityContext, ActivityFailure, Host, activity_fn};
@@ -15,7 +15,8 @@ pub(crate) fn host(client: Client, list: &str) -> Host {
 }
 
 async fn work(context: ActivityContext, customer: Customer) -> Result<(), ActivityFailure> {
-    // The workflow id and the activity id form the bank's idempotency key: a retried charge is made only once.
+    // A real runner would send the workflow id and the activity id as the bank's idempotency key, so that a retried
+    // charge is made only once.
     println!("{:<24} for {} ({})", context.activity_id, customer.email, context.workflow_id);
     Ok(())
 }

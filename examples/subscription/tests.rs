@@ -1,4 +1,4 @@
-//! Tests of both styles over fourteen months, with all kinds of failures.
+//! Tests of the flow and of the explicit decider over fourteen months, with all kinds of failures.
 
 use baton_decider_kit::flow::Flow;
 use baton_decider_kit::testing::{Recorded, TestService, Work, replay, replay_directory};
@@ -24,9 +24,9 @@ fn flow() -> Flow {
 #[derive(Debug, Clone, Default)]
 struct Plan {
     cancel_after: Duration,
-    /// At this instant a decider takes the turn and dies.
+    /// Time at which a decider takes a turn and crashes.
     lost_turn: Option<Timestamp>,
-    /// The runner of this activity dies.
+    /// Number of the activity whose runner crashes.
     lost_activity: Option<usize>,
     /// Duration of turns.
     turns_take: Duration,
@@ -45,7 +45,7 @@ fn service(decider: impl TakesTurns, plan: &Plan) -> TestService {
         });
     }
     service.turns_take(plan.turns_take);
-    // The default execution timeout of a year is less than fourteen months.
+    // The execution timeout must be longer than fourteen months. The default is a year.
     let input = baton_history::Payload::of(&customer()).ok();
     let execution_timeout = Duration::from_days(3 * 365);
     let start = baton_history::Start::new("ada", "subscription", "default");
@@ -57,7 +57,7 @@ fn service(decider: impl TakesTurns, plan: &Plan) -> TestService {
 fn live(decider: impl TakesTurns, plan: &Plan) -> Vec<Event> {
     let mut service = service(decider, plan);
     if let Some(at) = plan.lost_turn {
-        // Advances to just before the lost turn. A turn at the current time has not started yet.
+        // Advances to just before the lost turn, because a turn at the current time has not started yet.
         let before = Timestamp::from_millis(at.as_millis() - 1).since(service.now());
         if before > Duration::ZERO {
             service.advance(before);
@@ -128,9 +128,9 @@ fn both_styles_write_the_same_history() {
         second.times(3),
         DAY,
         MONTH,
-        // The instant at which the first month is over.
+        // The time at which the first month ends.
         Duration::from_millis(MONTH.as_millis() + 2_000),
-        // During the first charge, and during the email about it.
+        // Times during the first charge, and during the email about this charge.
         Duration::from_millis(MONTH.as_millis() + 3_000),
         Duration::from_millis(MONTH.as_millis() + 5_000),
         fourteen_months().cancel_after,
@@ -146,7 +146,7 @@ fn both_styles_write_the_same_history() {
     }
 }
 
-/// The decider is killed with `kill -9` at every turn, one after the other.
+/// For every turn, the decider crashes once while it has this turn.
 #[test]
 fn a_decider_crash_at_any_turn_only_costs_time() {
     let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
@@ -165,7 +165,7 @@ fn a_decider_crash_at_any_turn_only_costs_time() {
     }
 }
 
-/// The runner of each activity is killed with `kill -9`, one after the other. The next runner repeats the activity.
+/// For every activity, the runner crashes once while it runs this activity. The next runner repeats the activity.
 #[test]
 fn a_runner_crash_in_any_activity_only_costs_time() {
     let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
@@ -219,7 +219,7 @@ fn an_unavailable_bank_is_retried_until_it_is_back() {
             if call.now < back { Work::failure("out-of-office", &()) } else { Work::success(&()) }
         });
         assert_eq!(service.finish("ada").result::<Bill>().months, 2);
-        // After one, two, four, eight and sixteen hours, then once a day.
+        // The charge is retried after one, two, four, eight and sixteen hours, then once a day.
         service.assert_count("ada", "ActivityFailed", 11);
     }
 }
@@ -237,7 +237,7 @@ fn the_bill_can_be_queried_at_any_time() {
     assert_eq!(months, (0..=14).collect::<Vec<_>>());
 }
 
-/// Outages fail nothing. For one day there are no deciders, for another day no runners.
+/// An outage makes no run fail. There are no deciders for one day, and no runners for another day.
 #[test]
 fn two_days_without_deciders_and_runners_fail_nothing() {
     for explicit in [false, true] {
@@ -254,7 +254,7 @@ fn two_days_without_deciders_and_runners_fail_nothing() {
         for name in ACTIVITIES {
             service.activity(name, |_| Work::success(&()));
         }
-        // At the instant at which the second month is over, the cancellation comes first.
+        // The second month ends at the same time as the cancellation, which is handled first.
         service.after(MONTH.times(2)).cancel("ada");
         assert_eq!(service.finish("ada").status, Status::Canceled);
         let month = |month: u64| [format!("charge-{month}"), format!("mail-{month}")];
@@ -266,7 +266,8 @@ fn two_days_without_deciders_and_runners_fail_nothing() {
     }
 }
 
-/// Histories recorded by a real service, one of each style. Both styles must be able to continue both.
+/// Histories that a real service has recorded, one by the flow and one by the explicit decider. Both programs must be
+/// able to continue both histories.
 #[test]
 fn recorded_histories_can_be_replayed() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/subscription/histories");

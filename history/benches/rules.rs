@@ -112,7 +112,7 @@ fn admitting(c: &mut Criterion) {
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     let timers = (0..baton_history::limits::OPEN_TIMERS_MAX)
-        // Their ids sort in the reverse order of their expiry.
+        // The ids of the timers sort in the reverse order of the expiry of the timers.
         .map(|index| {
             StartTimer {
                 timer_id: format!("t{:03}", baton_history::limits::OPEN_TIMERS_MAX - 1 - index),

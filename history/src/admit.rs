@@ -66,12 +66,12 @@ impl Transition {
         }
     }
 
-    /// Admits one command of this author that is not [repeated](Self::repeated). Its events record the author's
-    /// name, and its decisions are checked against the author's permissions.
+    /// Admits one command that is not [repeated](Self::repeated). The command's events record the name of `author`, and
+    /// its decisions are checked against the permissions of `author`.
     ///
     /// # Errors
     ///
-    /// As for [`admit`](Self::admit).
+    /// The same errors as [`admit`](Self::admit).
     pub fn admit_as(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<CommandOutcome, Fault> {
         self.author = author.clone();
         let outcome = self.admit_unrepeated(command, now);
@@ -83,7 +83,7 @@ impl Transition {
     ///
     /// # Errors
     ///
-    /// As for [`admit`](Self::admit).
+    /// The same errors as [`admit`](Self::admit).
     pub fn admit_unrepeated(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let first = self.events().len();
         self.space = None;
@@ -96,8 +96,8 @@ impl Transition {
         Ok(outcome)
     }
 
-    /// Dispatches a command to its rule. For most commands the outcome is the id of their first event. Arms with
-    /// another outcome return early.
+    /// Dispatches a command to its rule. For most commands the outcome is the id of their first event. The `match` arms
+    /// of the other commands return their outcome early.
     fn dispatch(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let next = self.run.last_event_id + 1;
         let key = command.request_key();

@@ -7,8 +7,8 @@ use crate::permissions::Permissions;
 use crate::start::Start;
 use crate::trace::Traceparent;
 
-/// Author of a command. The default has no credential: it stands for a deadline, the service itself, or an
-/// unauthenticated caller.
+/// Author of a command. The default has no credential. It is used for deadlines, for commands of the service itself,
+/// and for unauthenticated callers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Author {
     /// Name of the credential.

@@ -1,9 +1,9 @@
 //! Lists and maps in request bodies, bounded while they are parsed.
 //!
-//! A body of 8 MiB can have more than a million entries, each of which takes many times its text in memory. [`list`]
-//! and [`map`] therefore keep at most one entry more than their limit and skip the others: the check that counts
-//! entries refuses the request as if it had read them all. [`metered`] bounds the memory of all lists of a body
-//! together.
+//! A body of 8 MiB can have more than a million entries, and a parsed entry takes many times as much memory as its
+//! text. [`list`] and [`map`] therefore keep at most one entry more than their limit and skip the rest. The one entry
+//! too many makes the later check of the number of entries refuse the request. [`metered`] bounds the memory of all
+//! lists and maps of a body together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,14 +38,14 @@ impl Drop for OuterMeter {
     }
 }
 
-/// Calls `read`, which reads a body on this thread. Its lists and maps take their memory from `meter`. If that has none
-/// left, `read` fails.
+/// Calls `read`, which parses a body on this thread. The lists and maps of the body reserve their memory from `meter`.
+/// If `meter` returns `false`, `read` fails.
 pub fn metered<R>(meter: Meter, read: impl FnOnce() -> R) -> R {
     let _outer = OuterMeter(METER.replace(Some(meter)));
     read()
 }
 
-/// Reserves memory from the meter of the body that this thread is parsing. Without a meter, it always succeeds.
+/// Reserves memory from the meter of the body that this thread is parsing. Succeeds if the thread has no meter.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn take<E: Error>(bytes: usize) -> Result<(), E> {
 ///
 /// # Errors
 ///
-/// If the input is not such a list, or the meter refuses the memory.
+/// If the input is not a list of `T`, or the meter refuses the memory.
 pub fn list<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -68,11 +68,11 @@ pub fn list<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 /// Parses a list like [`list`], but reserves `MORE` additional bytes for each entry, for data that is later derived
-/// from it.
+/// from the entry.
 ///
 /// # Errors
 ///
-/// As for [`list`].
+/// The same errors as [`list`].
 pub fn weighed<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -83,7 +83,7 @@ pub fn weighed<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>, D:
 ///
 /// # Errors
 ///
-/// As for [`list`].
+/// The same errors as [`list`].
 pub fn optional_list<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
@@ -106,7 +106,7 @@ impl<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>> Visitor<'de>
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // serde's own text for lists.
+        // serde uses the same text for lists.
         f.write_str("a sequence")
     }
 
@@ -134,7 +134,7 @@ impl<'de, const MAX: usize, const MORE: usize, T: Deserialize<'de>> Visitor<'de>
 ///
 /// # Errors
 ///
-/// If the input is not such a map, or the meter refuses the memory.
+/// If the input is not a map of strings, or the meter refuses the memory.
 pub fn map<'de, const MAX: usize, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     deserializer.deserialize_map(MapVisitor::<MAX>)
 }
@@ -145,7 +145,7 @@ impl<'de, const MAX: usize> Visitor<'de> for MapVisitor<MAX> {
     type Value = BTreeMap<String, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // serde's own text for maps.
+        // serde uses the same text for maps.
         f.write_str("a map")
     }
 

@@ -1,13 +1,13 @@
 //! An independent checker that decides whether a history could have been produced by the rules.
 //!
 //! The checker implements the invariants a second time, in a different way than `admit` and `evolve`. It shares no code
-//! with them, not even the columns of the event catalogue. It prefers clarity to speed. It expects a whole history: a
-//! history that ends in the middle of a commit may seem to break a rule.
+//! with them, not even the table of properties of events (`event.rs`). It prefers clarity to speed. It expects a whole
+//! history, because a history that ends in the middle of a commit may seem to break a rule.
 //!
 //! Some facts leave no trace in a history and are not checked: whether a closing decision was forced, heartbeats, and
 //! refused requests.
 //!
-//! The code of this module calls an event *news* if it needs a turn, so that a decider reacts to it.
+//! In this module, *news* means an event that needs a turn, because a decider must react to the event.
 
 mod activities;
 mod branch;
@@ -55,7 +55,7 @@ pub fn history(events: &[Event]) -> Result<(), Violation> {
 ///
 /// # Errors
 ///
-/// [`Rule::Window`].
+/// Returns a violation of [`Rule::Window`].
 pub fn window(
     events: &[Event],
     previous_started: EventId,
@@ -85,12 +85,12 @@ pub fn window(
     Ok(())
 }
 
-/// Activity of the checked history. It is also kept after it has closed.
+/// Activity in the checked history. The checker keeps the activity after it has closed.
 struct CheckedActivity {
     scheduled: ActivityScheduled,
     scheduled_at: Timestamp,
-    /// Earliest time at which its wait for a runner can have begun: the time when it was scheduled, or was last resumed
-    /// or retried.
+    /// Earliest time at which the activity's current wait for a runner can have begun: the time when the activity was
+    /// last scheduled, resumed or retried.
     waits_from: Timestamp,
     started: Option<(EventId, Timestamp)>,
     cancels: Vec<EventId>,
@@ -102,7 +102,7 @@ struct CheckedActivity {
     extra_attempts: u32,
 }
 
-/// Timer of the checked history. It is also kept after it has ended.
+/// Timer in the checked history. The checker keeps the timer after it has ended.
 struct CheckedTimer {
     name: String,
     set: (Timestamp, Duration),
@@ -113,7 +113,7 @@ struct CheckedTimer {
 #[derive(Default)]
 struct HistoryReader {
     last: Option<(EventId, Timestamp)>,
-    /// Service's clock at the newest event.
+    /// Time of the service's clock at the newest event.
     last_at: Timestamp,
     start: Option<(WorkflowStarted, Timestamp)>,
     closed: Option<EventId>,
@@ -129,8 +129,8 @@ struct HistoryReader {
     deciding: Option<EventId>,
     /// Id of the previous event, if it was an ActivityTaskCancel.
     canceling: Option<EventId>,
-    /// Activity whose last attempt was recorded by the previous event, so that the current event must close the
-    /// activity. The flag is `true` if the activity is paused, so that only an operator can have closed it.
+    /// Id of the activity whose last attempt the previous event recorded. The current event must close this activity.
+    /// The flag is `true` if only an operator can close the activity, because the activity or the run is paused.
     closing: Option<(EventId, bool)>,
     activities: BTreeMap<EventId, CheckedActivity>,
     newest_activity: BTreeMap<String, EventId>,
@@ -192,7 +192,7 @@ impl HistoryReader {
         }
     }
 
-    /// Lets the waits for deciders and runners begin again at `at`.
+    /// Restarts the waits for deciders and runners at `at`.
     fn restart_waits(&mut self, at: Timestamp) {
         if let Some((_, since)) = &mut self.waiting {
             *since = at;
@@ -215,7 +215,8 @@ impl HistoryReader {
         self.start.as_ref().is_some_and(|(start, _)| start.swf.is_some())
     }
 
-    /// Checks the id and time of an event, the first events, and that nothing follows the last event.
+    /// Checks the id and the time of an event, that events 1 and 2 have the required kinds, and that no event follows
+    /// the close of the run.
     fn frame(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let (last_id, last_at) = self.last.unwrap_or_default();
@@ -246,8 +247,8 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Checks the position of an event: decisions directly follow their turn, and an event that needs a turn is
-    /// followed by DeciderScheduled.
+    /// Checks the position of an event: the events of decisions directly follow their DeciderCompleted event, and an
+    /// event that needs a turn is followed by DeciderScheduled.
     fn place(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let part = match &event.kind {
@@ -368,7 +369,7 @@ impl HistoryReader {
         self.clock.expired(id, at, from, limit)
     }
 
-    /// Checks and applies the event to turns, activities and timers.
+    /// Checks the event against the turns, activities and timers read before it, and updates them.
     fn life(&mut self, event: &Event) -> Result<(), Violation> {
         let (id, at) = (event.id, event.at());
         match &event.kind {

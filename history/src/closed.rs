@@ -104,8 +104,8 @@ fn terminated(it: &WorkflowTerminated) -> Option<&str> {
     it.reason.as_deref().filter(|reason| !reason.is_empty()).or(by_service)
 }
 
-/// Returns the first non-empty line of details. For a JSON string this is a line of its content, for any other JSON
-/// value a line of its compact text.
+/// Returns the first non-empty line of details. If the details are a JSON string, this is a line of the string's
+/// content. For any other JSON value, it is a line of the value's compact text.
 fn first_line(details: &Payload) -> Option<String> {
     let json = details.text()?;
     let whole = serde_json::from_str::<String>(json).unwrap_or_else(|_| compact(json));
@@ -122,7 +122,8 @@ fn first_line(details: &Payload) -> Option<String> {
     Some(cut)
 }
 
-/// Removes insignificant white space from JSON text. Returns at most one character more than a first line can have.
+/// Removes insignificant white space from JSON text. The result is cut to one character more than a first line can
+/// have, so that the caller sees whether the line is too long.
 fn compact(json: &str) -> String {
     let (mut is_text, mut is_escaped) = (false, false);
     let kept = json.chars().filter(|c| {

@@ -1,4 +1,4 @@
-//! Stored form of events and run states: CBOR with numbered fields, preceded by a format byte.
+//! Stored form of events and run states: CBOR with numbered fields. A format byte precedes each run state.
 //!
 //! Compatible changes only add optional fields with new numbers, so that new programs can read old bytes and old
 //! programs skip unknown fields. Any other change requires a new [`FORMAT`].
@@ -6,7 +6,7 @@
 use crate::event::{Event, EventId};
 use crate::run::Run;
 
-/// Format version of stored run states. It is the first byte of each.
+/// Format version of stored run states. It is the first byte of each stored state.
 pub const FORMAT: u8 = 1;
 
 /// Version of the set of event kinds and their attributes. It is stored once per data directory or table, not per
@@ -56,17 +56,17 @@ pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
     })
 }
 
-/// Reads consecutive events like [`events`], but skips those before event `first` without decoding them.
+/// Reads consecutive events like [`events`], but skips the events before `first` without decoding them.
 ///
 /// # Errors
 ///
-/// As for [`events`].
+/// The same errors as [`events`].
 pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<Event, Error>> {
     let mut decoder = minicbor::Decoder::new(bytes);
     while decoder.position() < bytes.len() {
         let mut probe = decoder.probe();
         let id = probe.array().and_then(|_| probe.u64());
-        // Corrupted bytes are not skipped: `events` reports them.
+        // Stop at corrupted bytes, so that `events` reports them.
         if id.is_ok_and(|id| id >= first) || decoder.skip().is_err() {
             break;
         }

@@ -42,7 +42,7 @@ pub struct TaskId {
 pub struct Heartbeat {
     /// Id of the activity's ActivityScheduled event.
     pub scheduled_event_id: EventId,
-    /// Time of arrival.
+    /// Time at which the heartbeat arrived.
     pub at: Timestamp,
     /// Details from the runner.
     pub details: Option<Payload>,
@@ -83,13 +83,13 @@ pub struct UpdateAnswer {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// The update was accepted, by this turn or an earlier one, and has succeeded.
+    /// The update was accepted, by this turn or an earlier turn, and has succeeded.
     Done {
         /// Result returned to the caller.
         #[serde(default, deserialize_with = "crate::payload_present")]
         result: Option<Payload>,
     },
-    /// The update was accepted, by this turn or an earlier one, and has failed. Unlike a rejection, a failure is
+    /// The update was accepted, by this turn or an earlier turn, and has failed. Unlike a rejection, a failure is
     /// recorded.
     Failed {
         /// Failure code, for programs.
@@ -106,7 +106,7 @@ pub enum Verdict {
         #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
-    /// The update was accepted, by this turn or an earlier one, and a later turn will answer it.
+    /// The update was accepted, by this turn or an earlier turn, and a later turn will answer it.
     Later,
 }
 
@@ -115,8 +115,8 @@ pub enum Verdict {
 pub enum AnsweredTurn {
     /// A regular turn, whose task also contained the updates.
     Held(TurnId),
-    /// A turn that was created only for the updates and has no events yet. Its events are recorded with the answer,
-    /// unless the answer has nothing to record or other events have been recorded in the meantime.
+    /// A turn that the service created only for the updates. It has no events yet. Its events are recorded with the
+    /// decider's answer, unless the answer has nothing to record or the run has recorded other events in the meantime.
     Speculative {
         /// Id of the newest recorded event that the decider saw.
         last_event_id: EventId,
@@ -135,7 +135,7 @@ pub enum AnsweredTurn {
 pub struct TurnAnswer {
     /// Decisions, in order.
     pub decisions: Vec<Decision>,
-    /// Payload that the decider wants back with its next turn.
+    /// Payload that the service returns to the decider with its next turn.
     pub context: Option<Payload>,
     /// Names of the signals that the decider waits for; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) stands
     /// for a cancel request.
@@ -203,7 +203,7 @@ pub enum Command {
     },
     /// An operator pauses the run.
     Pause {
-        /// True if the run's timers and timeouts stop as well.
+        /// True if the run's timers and timeouts also stop.
         stop_clocks: bool,
         /// Identity of the operator, and the reason.
         operator: OperatorAction,
@@ -252,7 +252,7 @@ pub enum Command {
         turn: AnsweredTurn,
         /// Updates that the decider was asked to accept or reject.
         proposed: Vec<ProposedUpdate>,
-        /// Answers to those updates, and to updates that earlier turns accepted.
+        /// Answers to the proposed updates, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
         /// Decisions and other parts of the answer.
         rest: Box<TurnAnswer>,
@@ -282,8 +282,8 @@ pub enum Command {
         /// Poll that receives the activity.
         poll: Option<PollId>,
     },
-    /// The service sends a started task to another poll because the response to the previous one was lost. Records
-    /// no event.
+    /// The service sends a started task to another poll because the response to the previous poll was lost. Records no
+    /// event.
     Redeliver {
         /// Id of the event that scheduled the task.
         scheduled_event_id: EventId,
@@ -347,14 +347,14 @@ pub enum Command {
         /// Reason, for people.
         reason: Option<String>,
     },
-    /// The parent of this run reports that it has closed.
+    /// The parent of this run reports that the parent has closed.
     TakeParentClose {
         /// Event of the parent that started this run.
         origin: Origin,
         /// Policy to apply to this run.
         policy: ChildPolicy,
     },
-    /// A child of this run reports that it has closed.
+    /// A child of this run reports that the child has closed.
     TakeChildClose {
         /// Id of this run's ChildScheduled event.
         scheduled_event_id: EventId,
@@ -372,8 +372,8 @@ pub enum Command {
         event_id: EventId,
         /// Kind of effect.
         kind: EffectKind,
-        /// [Round](crate::Outbox::round) of deliveries to which the outcome belongs. An outcome that failed is ignored
-        /// if a later round has begun.
+        /// [Round](crate::Outbox::round) of deliveries to which the outcome belongs. A failure is ignored if a later
+        /// round has begun.
         round: u32,
         /// Outcome.
         result: EffectResult,

@@ -75,7 +75,7 @@ decisions! {
     SignalExternal;
     /// Ask another run to cancel.
     CancelExternal;
-    /// Close the run as successful. Every closing decision must be the last one of its turn.
+    /// Close the run as successful. Every closing decision must be the last decision of its turn.
     SucceedWorkflow;
     /// Close the run as failed.
     FailWorkflow;
@@ -101,18 +101,18 @@ pub struct ScheduleActivity {
     pub activity_id: String,
     /// Activity type. 1 to 256 characters.
     pub activity_type: String,
-    /// Task list that runners poll; the run's own list when absent.
+    /// Task list that runners poll. When absent, the list of the activity type or, if the type sets none, of the run.
     pub task_list: Option<String>,
     /// Input for the runner, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Timeouts. An absent one is taken from the run's start.
+    /// Timeouts. An absent timeout has the default of the activity type or, if the type sets none, of the run.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
     /// Retry policy after a failure or timeout; no retries when absent.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// Text of the decider, returned with the event. At most 128 KiB.
+    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
     pub control: Option<String>,
     /// Priority on the task list: higher first. When absent, the priority of the activity type, or 0.
     pub task_priority: Option<i32>,
@@ -139,9 +139,9 @@ pub struct CancelActivity {
 pub struct StartTimer {
     /// Timer id, unique among the run's open timers. 1 to 256 characters.
     pub timer_id: String,
-    /// Time until the timer expires, at most ten years. With zero it expires at once.
+    /// Time until the timer expires, at most ten years. With zero, the timer expires at once.
     pub after: Duration,
-    /// Text of the decider, returned with the event. At most 128 KiB.
+    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -185,7 +185,8 @@ pub struct SwfSettings {
 }
 
 /// Starts a child: a separate run in the same domain whose outcome is reported to this run. The child starts exactly
-/// once, or a failure with its cause is recorded. Absent fields take this run's values.
+/// once, or a failure with its cause is recorded. An absent task list, turn timeout, activity timeout or retention has
+/// the default of the workflow type or, if the type sets none, this run's value.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -195,14 +196,14 @@ pub struct StartChild {
     pub workflow_id: String,
     /// Workflow type of the child. 1 to 256 characters.
     pub workflow_type: String,
-    /// Task list of the child's deciders.
+    /// Task list of the child's deciders; this run's when absent.
     pub task_list: Option<String>,
     /// Input of the child, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Longest time from the start to the close; one year when absent.
+    /// Longest time from the start to the close. When absent, the default of the workflow type, or one year.
     pub execution_timeout: Option<Duration>,
-    /// Longest time from DeciderStarted to the decider's answer.
+    /// Longest time from DeciderStarted to the decider's answer; this run's when absent.
     pub decider_start_to_close: Option<Duration>,
     /// Longest time from DeciderScheduled to DeciderStarted.
     pub decider_schedule_to_start: Option<Duration>,
@@ -213,22 +214,22 @@ pub struct StartChild {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
-    /// Time for which the child stays readable after its close.
+    /// Time for which the child stays readable after its close; this run's when absent.
     pub retention: Option<Duration>,
-    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
+    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
     #[serde(default)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if this run closes first.
     #[serde(default)]
     pub child_policy: ChildPolicy,
-    /// Longest time from the start to the close of a single run of the child; unlimited when absent. Retries and
-    /// successors start with the full time again.
+    /// Longest time from the start to the close of a single run of the child; unlimited when absent. Each retry
+    /// and each successor gets the full time.
     pub run_timeout: Option<Duration>,
     /// Retry policy after a failure or timeout; no retries when absent. Only the outcome of the last attempt is
     /// reported to this run.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// Text of the decider, returned with the event. At most 128 KiB.
+    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
     pub control: Option<String>,
     /// Concurrency key of the child's tasks; this run's key when absent. 1 to 256 characters.
     pub concurrency_key: Option<String>,
@@ -246,7 +247,7 @@ pub struct StartChild {
 pub struct SignalExternal {
     /// Workflow id of the other run. 1 to 256 characters.
     pub workflow_id: String,
-    /// Run id; the newest run when absent.
+    /// Run id of the other run. When absent, the newest run of the workflow id.
     #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,
@@ -255,11 +256,11 @@ pub struct SignalExternal {
     /// Payload of the signal, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Text of the decider, returned with the event. At most 128 KiB.
+    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
     pub control: Option<String>,
 }
 
-/// Asks another run of the same domain to cancel; its decider chooses how to react.
+/// Asks another run of the same domain to cancel. The decider of the other run chooses how to react.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -267,13 +268,13 @@ pub struct SignalExternal {
 pub struct CancelExternal {
     /// Workflow id of the other run. 1 to 256 characters.
     pub workflow_id: String,
-    /// Run id; the newest run when absent.
+    /// Run id of the other run. When absent, the newest run of the workflow id.
     #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,
     /// Reason, for people. At most 256 characters.
     pub reason: Option<String>,
-    /// Text of the decider, returned with the event. At most 128 KiB.
+    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -325,7 +326,7 @@ pub struct CancelWorkflow {
 }
 
 /// Closes the run and continues it in a new run with the same workflow id and a fresh history. The execution timeout
-/// continues in the new run. Absent fields take this run's values, except the input.
+/// covers both runs. Absent fields take this run's values, except the input.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -350,7 +351,7 @@ pub struct ContinueAsNew {
     pub swf: SwfSettings,
 }
 
-/// A close that a decision asks for.
+/// Close requested by a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closing {
     /// Kind of close.

@@ -1,5 +1,5 @@
-//! Information that the service adds to a decider's decisions: registered types and available capacity. It has separate
-//! types, so that it cannot be confused with data from the decider.
+//! Information that the service adds to a decider's decisions: registered types and available capacity. Separate types
+//! ensure that this information cannot be confused with data from the decider.
 
 use std::collections::BTreeMap;
 
@@ -70,8 +70,8 @@ impl DecisionContext {
         self.workflow_types.get(&it.workflow_type).unwrap_or(&Registration::Unknown)
     }
 
-    /// Returns the registration of the successor's workflow type. `own` contains the start attributes of the current
-    /// run, whose type is the default.
+    /// Returns the registration of the successor's workflow type. If the decision names no type, the successor has the
+    /// type of the current run, whose start attributes are `own`.
     pub(crate) fn of_successor(&self, it: &ContinueAsNew, own: &RunStart) -> &Registration<WorkflowDefaults> {
         let workflow_type = it.workflow_type.as_ref().unwrap_or(&own.workflow_type);
         self.workflow_types.get(workflow_type).unwrap_or(&Registration::Unknown)

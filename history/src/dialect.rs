@@ -34,8 +34,8 @@ pub fn lambda_id(activity_id: &str) -> Option<&str> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfRun {
-    /// Policy applied to open children when this run is terminated or times out. If it closes otherwise, the children
-    /// continue.
+    /// Policy applied to open children when this run is terminated or times out. If the run closes in any other way,
+    /// its children continue.
     #[n(0)]
     pub child_policy: ChildPolicy,
     /// Priority of the run's turns on the task list: higher first; 0 when absent.

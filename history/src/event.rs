@@ -65,7 +65,7 @@ pub enum Level {
 pub struct Successor {
     /// Run id of the successor.
     pub run_id: RunId,
-    /// Earliest time at which its first turn may start; absent if the turn may start at once.
+    /// Earliest time at which the successor's first turn may start; absent if that turn may start at once.
     pub not_before: Option<Timestamp>,
 }
 
@@ -139,8 +139,8 @@ impl tagged::CommonFields for EventHeader {
 }
 
 impl Event {
-    /// Returns the time of the service's clock when the event was recorded. Deadlines count from it. Unlike
-    /// `timestamp`, it can be earlier than that of the previous event, if the clock was put back in between.
+    /// Returns the time of the service's clock when the event was recorded. Deadlines count from this time. If the
+    /// clock was put back, it can be earlier than the time of the previous event, whereas `timestamp` never decreases.
     pub fn at(&self) -> Timestamp {
         self.clock.unwrap_or(self.timestamp)
     }
@@ -182,8 +182,8 @@ macro_rules! catalogue {
                 match self { $( Self::$name(_) => Level::$level, )+ }
             }
 
-            /// Returns `true` if the event changes something that callers can observe, so that the run gets a new
-            /// version. Bookkeeping events do not.
+            /// Returns `true` if the event changes something that callers can observe. The run then gets a new version.
+            /// Bookkeeping events change nothing that callers can observe.
             pub fn is_news(&self) -> bool {
                 match self { $( Self::$name(_) => column!($news), )+ }
             }
@@ -205,7 +205,8 @@ macro_rules! catalogue {
     };
 }
 
-/// Boxes large kinds that are rare. This keeps `Event` small, because events are moved often.
+/// Boxes the attributes of large, rare kinds. This keeps `Event` small, which saves copying because events are moved
+/// often.
 macro_rules! held {
     ($name:ident) => {
         $name
@@ -235,27 +236,27 @@ macro_rules! column {
 // The numbers are part of the stored form. Never change a number, and never reuse it for another kind. Each new kind
 // takes a new number. The numbers 32 to 40 were never used.
 catalogue! {
-    /// The run started. Always event 1.
+    /// The run started. This is always event 1.
     0 WorkflowStarted External news schedules boxed;
-    /// A decider closed the run as successful. Last event.
+    /// A decider closed the run as successful. This is the last event of the run.
     1 WorkflowSuccess Decider news quiet;
-    /// A decider closed the run as failed. Last event.
+    /// A decider closed the run as failed. This is the last event of the run.
     2 WorkflowFailed Decider news quiet;
-    /// A decider closed the run as canceled. Last event.
+    /// A decider closed the run as canceled. This is the last event of the run.
     3 WorkflowCanceled Decider news quiet;
-    /// The run exceeded its execution timeout or run timeout. Last event.
+    /// The run exceeded its execution timeout or run timeout. This is the last event of the run.
     4 WorkflowTimedOut Service news quiet;
-    /// A caller, a reset, the parent's child policy or a limit terminated the run. Last event.
+    /// A caller, a reset, the parent's child policy or a limit terminated the run. This is the last event of the run.
     5 WorkflowTerminated External news quiet;
-    /// A decider tried to close the run, but events had arrived that its turn had not seen.
+    /// A decision to close the run failed, usually because events had arrived that its turn had not seen.
     6 WorkflowCloseFailed Decider news schedules;
-    /// A caller or another run asked to cancel the run; the decider chooses how to react.
+    /// A caller or another run asked to cancel the run. The decider chooses how to react.
     7 WorkflowCancelRequested External news schedules;
     /// A turn is waiting for a decider.
     8 DeciderScheduled Service bookkeeping quiet;
     /// A decider took the turn.
     9 DeciderStarted Service bookkeeping quiet;
-    /// The decider answered; its decisions follow.
+    /// The decider answered the turn. The events of its decisions follow.
     10 DeciderCompleted Service bookkeeping quiet;
     /// The decider did not answer in time, or no decider took the turn in time.
     11 DeciderTimedOut Service bookkeeping schedules;
@@ -263,7 +264,7 @@ catalogue! {
     12 DeciderFailed Service bookkeeping schedules;
     /// A decider scheduled an activity.
     13 ActivityScheduled Decider news quiet boxed;
-    /// A decider tried to schedule an activity, and it could not be scheduled.
+    /// A decision to schedule an activity failed.
     14 ActivityScheduleFailed Decider news schedules;
     /// A runner took the activity.
     15 ActivityStarted Service bookkeeping quiet;
@@ -277,29 +278,29 @@ catalogue! {
     19 ActivityTimedOut Service news schedules;
     /// No runner took the activity in time.
     20 ActivityScheduledTimeout Service news schedules;
-    /// A decider asked for an activity to stop.
+    /// A decider requested that an activity stop.
     21 ActivityTaskCancel Decider news quiet;
-    /// A decider asked to stop an activity that is not open.
+    /// A decision to cancel an activity failed, usually because the activity is not open.
     22 ActivityTaskCancelFailed Decider news schedules;
     /// A decider set a timer.
     23 TimerScheduled Decider news quiet;
-    /// A decider tried to set a timer, and it could not be set.
+    /// A decision to set a timer failed.
     24 TimerScheduleFailed Decider news schedules;
     /// A timer expired.
     25 TimerExpired Service news schedules;
     /// A decider canceled a timer.
     26 TimerCanceled Decider news quiet;
-    /// A decider tried to cancel a timer that is not open.
+    /// A decision to cancel a timer failed, usually because the timer is not open.
     27 TimerCancelFailed Decider news schedules;
     /// An application or another run sent a signal.
     28 Signal External news schedules;
     /// A decider recorded a marker for its own use.
     29 Marker Decider news quiet;
-    /// A decider tried to record a marker, and it could not be recorded.
+    /// A decision to record a marker failed.
     30 MarkerFailed Decider news schedules;
-    /// A decider closed the run, and a new run with a fresh history continues it. Last event.
+    /// A decider closed the run, and a new run with a fresh history continues it. This is the last event of the run.
     31 WorkflowContinuedAsNew Decider news quiet;
-    /// A decider asked for a child to be started.
+    /// A decider requested the start of a child.
     41 ChildScheduled Decider news quiet boxed;
     /// The child could not be started.
     42 ChildScheduleFailed Decider news schedules;
@@ -315,13 +316,13 @@ catalogue! {
     47 ChildCanceled Service news schedules;
     /// The child was terminated.
     48 ChildTerminated Service news schedules;
-    /// A decider asked for another run to be signaled.
+    /// A decider requested that another run be signaled.
     49 ExternalSignalScheduled Decider news quiet;
     /// The other run received the signal.
     50 ExternalSignalDelivered Service news schedules;
     /// The signal could not be delivered to the other run.
     51 ExternalSignalFailed Decider news schedules;
-    /// A decider asked for another run to be canceled.
+    /// A decider requested that another run be canceled.
     52 ExternalCancelScheduled Decider news quiet;
     /// The other run received the cancel request.
     53 ExternalCancelDelivered Service news schedules;
@@ -333,7 +334,7 @@ catalogue! {
     56 UpdateCompleted Decider news quiet;
     /// The update was accepted and later failed.
     57 UpdateFailed Decider news quiet;
-    /// An activity was paused: by an operator, or because its retries are exhausted.
+    /// An activity was paused by an operator, or because all attempts allowed by its retry policy failed.
     60 ActivityPaused External bookkeeping quiet;
     /// An operator resumed a paused activity.
     61 ActivityResumed External bookkeeping quiet;
@@ -341,11 +342,11 @@ catalogue! {
     62 ActivityRetried External bookkeeping quiet;
     /// An operator changed the timeouts, retry policy or task list of an open activity.
     63 ActivityOptionsChanged External bookkeeping quiet boxed;
-    /// An operator paused the run: none of its tasks is handed out.
+    /// An operator paused the run. While it is paused, its tasks are not handed out.
     64 WorkflowPaused External bookkeeping quiet;
     /// An operator resumed a paused run.
     65 WorkflowResumed External bookkeeping quiet;
-    /// The run branched off another run: the earlier events are copied from that run's history.
+    /// A reset created this run. The events before this one are copied from the history of another run.
     66 WorkflowReset External news schedules;
 }
 
@@ -376,8 +377,8 @@ impl EventKind {
         )
     }
 
-    /// Returns the run that continues this one after this event: its next continuation, its retry, or the run of its
-    /// reset.
+    /// Returns the run that follows this run after this event: the run that continues as new, the retry, or the new run
+    /// of a reset.
     pub fn followed_by(&self) -> Option<Successor> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),

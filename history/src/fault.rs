@@ -21,7 +21,7 @@ pub enum Fault {
         /// Id of the open run.
         run_id: Uuid,
     },
-    /// An earlier run used the workflow id, and the reuse policy forbids another.
+    /// An earlier run used the workflow id, and the reuse policy forbids another run with this id.
     #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy forbids another")]
     ReuseRefused {
         /// Id of the earlier run.
@@ -189,8 +189,7 @@ impl Fault {
         }
     }
 
-    /// Returns `true` if the refusal depends on the run's state. If it was computed from an outdated state, it may be
-    /// wrong.
+    /// Returns `true` if the refusal depends on the run's state. Such a refusal may be wrong if the state was outdated.
     pub fn depends_on_state(&self) -> bool {
         match self {
             Self::RunClosed { .. }

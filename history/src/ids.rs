@@ -17,7 +17,7 @@ pub type EventId = u64;
 /// Id of a run.
 pub type RunId = Uuid;
 
-/// A run as a decider names it. SWF's protocol allows any text as a run id, and the event shows that text unchanged.
+/// Run id in a decision. SWF's protocol allows any text as a run id, and the event shows that text unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum NamedRun {

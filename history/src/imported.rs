@@ -12,8 +12,8 @@ use crate::same_json::{Member, members, same_json};
 use crate::time::{Duration, Timestamp};
 use crate::validate;
 
-/// Approximate size of an event without its payload, in bytes, for the size of a history. Source: as counted for
-/// [`limits::RESET_BYTES_MAX`].
+/// Approximate size of an event without its payload, in bytes. The sum over all events limits the size of a history.
+/// Source: the size counted for [`limits::RESET_BYTES_MAX`].
 const EVENT_BYTES: usize = 64;
 
 /// A closed run of another service whose history has been validated.
@@ -62,7 +62,7 @@ pub enum ImportFault {
     Future {
         /// Id of the last event.
         event_id: EventId,
-        /// Its timestamp.
+        /// Timestamp of the last event.
         at: Timestamp,
         /// Time of this service's clock.
         now: Timestamp,
@@ -70,7 +70,7 @@ pub enum ImportFault {
     /// The history is too large.
     #[error("the history has about {found} bytes, at most {max} are taken over")]
     TooLarge {
-        /// Size of the history.
+        /// Approximate size of the history in bytes.
         found: usize,
         /// Value of the limit.
         max: usize,
@@ -90,7 +90,7 @@ impl ImportedRun {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read). In addition, [`ImportFault::Unreadable`] and [`ImportFault::Unknown`].
+    /// The errors of [`read`](Self::read), [`ImportFault::Unreadable`] and [`ImportFault::Unknown`].
     pub fn from_json<'a>(texts: impl IntoIterator<Item = &'a str>, now: Timestamp) -> Result<Self, ImportFault> {
         let events = texts.into_iter().zip(1..).map(|(text, position)| read_event(text, position));
         Self::read(events.collect::<Result<_, _>>()?, now)
@@ -109,8 +109,8 @@ impl ImportedRun {
         }
         check::history(&events)?;
         take_activity_names(&mut events)?;
-        // Forget the requests of the run: they are remembered for a day, but only by the service that recorded them.
-        // Only the request that started the run stays known.
+        // Forget the requests of the run, except the request that started the run. Requests are remembered for a day,
+        // and only by the service that recorded them.
         let run = Run::replay(&events).ok_or(ImportFault::Empty)?;
         let run = Run { successes: run.successes.clone(), ..run.history_derived() };
         for event in &events {
@@ -169,8 +169,8 @@ fn says_the_same(one: &Event, other: &Event) -> bool {
     one == other || same_texts()
 }
 
-/// Removes the activity ids that the REST API adds to events. Each removed id is checked first: it is not stored, so
-/// that a wrong id would be lost unnoticed.
+/// Removes the activity ids that the REST API adds to events. Each id is checked before it is removed. Stored events do
+/// not contain the id, so a wrong id would otherwise be lost unnoticed.
 fn take_activity_names(events: &mut [Event]) -> Result<(), ImportFault> {
     let names = activity_names(&*events);
     for event in events {
@@ -208,8 +208,8 @@ fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
     Ok(event)
 }
 
-/// Returns the name of a field that is in only one of the lists, or has different values. Both lists are sorted by
-/// name.
+/// Returns the name of a field that is in only one of the lists, or that has different values in the two lists. Both
+/// lists are sorted by name.
 fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<&'a [u8]> {
     let pairs = given.iter().zip(written);
     let differs = |((name, one), (of, other)): &(&Member<'_>, &Member<'_>)| name != of || !same_json(one, other);
@@ -218,7 +218,8 @@ fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<
     odd.or_else(beyond).map(Vec::as_slice)
 }
 
-/// Checks fields that stores use as keys and that pages show. The same limits apply as for new runs.
+/// Checks the fields that stores use as keys or that lists of runs show, and the size of the payload. The limits are
+/// the same as for new runs.
 fn acceptable(event: &Event) -> Result<(), Fault> {
     if let EventKind::WorkflowStarted(started) = &event.kind {
         let WorkflowStarted { workflow_id, workflow_type, task_list, tags, retention, swf, .. } = &**started;

@@ -9,7 +9,7 @@
 //! * [`Run`] is the state of one run. It is always the fold of the run's events by [`Run::evolve`].
 //! * [`Transition`] admits commands to a run. Each command yields events, or fails with a [`Fault`] and changes
 //!   nothing.
-//! * [`check::history`] checks a history against the invariants and shares no code with the rules above.
+//! * [`check::history`] checks a history against the invariants. It is independent: it shares no code with the rules.
 //!
 //! ```
 //! use baton_history::{Command, Start, Timestamp, Transition};

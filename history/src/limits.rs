@@ -11,18 +11,18 @@ pub const NAME_CHARS_MAX: usize = 256;
 /// DynamoDB keys. One key has 2,048 bytes for a domain and a workflow id, another has 1,024 bytes for a workflow id.
 pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 
-/// Maximum length of a `tracestate` in bytes. A longer one is dropped. Source: W3C Trace Context 3.3.1.5, which
-/// requires that at least this length is propagated.
+/// Maximum length of a `tracestate` in bytes. A longer `tracestate` is dropped. Source: W3C Trace Context 3.3.1.5,
+/// which requires that at least this length is propagated.
 pub const TRACESTATE_BYTES_MAX: usize = 512;
 
-/// Maximum length of a credential name in bytes. The name is stored in every event that the credential causes. Chosen:
-/// long enough for an email address, and a third of the size of the shortest events.
+/// Maximum length of a credential name in bytes. Chosen: long enough for an email address, and still short, because the
+/// name is stored in every event that the credential causes.
 pub const CALLER_NAME_BYTES_MAX: usize = 128;
 
 /// Maximum length of a type with its version, in characters. Source: SWF's 256 and 64, with a slash between them.
 pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;
 
-/// Maximum length of a type with its version, in bytes. Source: as for [`NAME_BYTES_MAX`].
+/// Maximum length of a type with its version, in bytes. Source: the same as for [`NAME_BYTES_MAX`].
 pub const TYPE_BYTES_MAX: usize = 3 * TYPE_CHARS_MAX;
 
 /// Maximum length of a Lambda role name, in characters. Source: SWF's 1,600.
@@ -91,20 +91,20 @@ pub const OPEN_CHILDREN_MAX: usize = 1_000;
 pub const OPEN_EXTERNALS_MAX: usize = 1_000;
 
 /// Delay after which a run's pending effects are delivered again, because the first delivery may have been lost.
-/// Chosen: the same as for a waiting task.
+/// Chosen: the delay after which a waiting task is offered again.
 pub const EFFECT_WAIT_FIRST: Duration = Duration::from_secs(30);
 
-/// Maximum delay between two deliveries of pending effects. Each delay is four times the previous one. Chosen: after
+/// Maximum delay between two deliveries of pending effects. Each delay is four times the previous delay. Chosen: after
 /// one hour, retrying more often is not worth its cost.
 pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-/// Minimum lateness at which a deadline is repaired that was set while the clock was ahead. Chosen: more than the
-/// difference between the clocks of two nodes.
+/// Minimum lateness of a deadline to be repaired. A repair moves deadlines that were set while the clock was ahead.
+/// Chosen: more than the difference between the clocks of two nodes.
 pub const DEADLINE_LATE_MIN: Duration = Duration::from_secs(60);
 
 /// Maximum time by which the last evaluated time of a schedule may be ahead of the clock. If it is ahead by more, it is
 /// reset to the clock's time. Chosen: more than the difference between the clocks of two nodes, so that no node repeats
-/// what another has decided.
+/// a decision of another node.
 pub const SCHEDULE_AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// Maximum number of decisions in one answer. Chosen: enough for all activities and timers that can be open, and for
@@ -131,8 +131,8 @@ pub const REQUESTS_SPILLED_MIN: usize = 16;
 /// requests that one commit can contain.
 pub const REQUESTS_SPILLED_MAX: usize = 256;
 
-/// Maximum number of earlier runs whose requests are remembered in the state of a run. Chosen: each such run takes
-/// about forty bytes.
+/// Maximum number of earlier runs whose requests are remembered in the state of a run. Chosen: a small number, because
+/// each such run takes about forty bytes of the state.
 pub const REQUESTS_RUNS_MAX: usize = 4;
 
 /// Maximum duration of a timeout or timer. Chosen: ten years. A longer duration is probably a mistaken unit.
@@ -150,8 +150,8 @@ pub const ACTIVITY_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(300);
 /// Default retention of a closed run. Chosen: about one month.
 pub const RETENTION_DEFAULT: Duration = Duration::from_days(30);
 
-/// Delay of the next turn after a failed turn. It doubles with each consecutive failure. Chosen so that a decider that
-/// fails immediately does not fill the history.
+/// Delay of the next turn after a failed turn. The delay doubles with each consecutive failure. Chosen so that a
+/// decider that fails immediately does not fill the history.
 pub const TURN_BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
 /// Maximum delay of a turn after failures. Chosen so that a repaired decider gets its turn within ten minutes.
@@ -167,15 +167,16 @@ pub const RETRY_COEFFICIENT_DEFAULT: Factor = Factor::from_thousandths(2_000);
 /// hundred.
 pub const RETRY_INTERVAL_MAX_TIMES: u64 = 100;
 
-/// Maximum number of non-retryable reasons in a retry policy. Chosen: they are kept in the state of the run.
+/// Maximum number of non-retryable reasons in a retry policy. Chosen: a small number, because the reasons are kept in
+/// the state of the run.
 pub const NON_RETRYABLE_REASONS_MAX: usize = 32;
 
 /// Maximum size in bytes of the failure details kept for an attempt that is followed by another attempt. Chosen: a
 /// description of a run includes these details of all open activities.
 pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 
-/// Maximum number of pauses of a run in which its clock was stopped. Chosen: each of them is kept in the state of the
-/// run.
+/// Maximum number of pauses of a run in which its clock was stopped. Chosen: a bound is needed, because each of these
+/// pauses is kept in the state of the run.
 pub const CLOCK_STOPS_MAX: usize = 100;
 
 /// Maximum size of the history copied by a reset, in bytes: all payloads, plus 64 bytes for each event. Chosen: half of
@@ -186,7 +187,8 @@ pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// in one commit.
 pub const IMPORTED_BYTES_MAX: usize = RESET_BYTES_MAX;
 
-/// Maximum number of events of an imported history. Chosen: the number of events that fit if each counts 64 bytes.
+/// Maximum number of events of an imported history. Chosen: the number of events that fit into [`IMPORTED_BYTES_MAX`]
+/// if each event counts 64 bytes.
 pub const IMPORTED_EVENTS_MAX: usize = IMPORTED_BYTES_MAX / 64;
 
 /// Maximum length of an imported event's JSON text in bytes. Chosen: enough for two of the largest payloads and the
@@ -200,12 +202,13 @@ pub const IMPORTED_AHEAD_MAX: Duration = Duration::from_secs(3_600);
 /// Minimum time for which an imported run is kept. Chosen: one week, so that it can be inspected.
 pub const IMPORTED_KEPT_MIN: Duration = Duration::from_days(7);
 
-/// Payload bytes of the events of fired deadlines after which the remaining deadlines fire in the next commit. Such
-/// payloads are, for example, the last heartbeats of many activities that time out together. Chosen: the maximum size
-/// of the requests of one commit.
+/// Size in bytes of the payloads in the events of fired deadlines. Once a commit exceeds it, the remaining deadlines
+/// fire in the next commit. Such payloads are, for example, the last heartbeats of many activities that time out
+/// together. Chosen: the maximum size of the requests of one commit.
 pub const FIRED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum number of signals that a turn can await. Chosen: their names are kept in the state of the run.
+/// Maximum number of signals that a turn can await. Chosen: a small number, because their names are kept in the state
+/// of the run.
 pub const AWAITING_MAX: usize = 32;
 
 /// Maximum total length of the names of awaited signals in bytes. Chosen: about eight of the longest names.
@@ -221,11 +224,12 @@ pub const AWAITING_CANCEL: &str = "baton.cancel";
 /// Prefix of marker names that are reserved.
 pub const MARKER_PREFIX_RESERVED: &str = "baton.";
 
-/// Maximum number of updates proposed in one turn. Chosen: each update can add an input of 256 KiB to the decider's
-/// task.
+/// Maximum number of updates proposed in one turn. Chosen: a small number, because each update can add an input of 256
+/// KiB to the decider's task.
 pub const UPDATES_PER_TURN_MAX: usize = 64;
 
-/// Maximum number of accepted updates of a run that have no answer yet. Chosen: they are kept in the state of the run.
+/// Maximum number of accepted updates of a run that have no answer yet. Chosen: a bound is needed, because these
+/// updates are kept in the state of the run.
 pub const OPEN_UPDATES_MAX: usize = 1_000;
 
 /// Maximum number of answers to updates in one answer to a turn. Chosen: one for each update proposed in the turn, and
@@ -236,8 +240,8 @@ pub const UPDATE_RESULTS_MAX: usize = UPDATES_PER_TURN_MAX + OPEN_UPDATES_MAX;
 /// at once.
 pub const QUERY_RESULTS_MAX: usize = 1_000;
 
-/// Maximum number of query names in a decider's list of the queries that it knows. It sends the list with its answer to
-/// an unknown query, and further names are dropped. Chosen: a decider usually knows tens of queries.
+/// Maximum number of query names in a decider's list of the queries that it knows. A decider sends the list with its
+/// answer to an unknown query. Further names are dropped. Chosen: a decider usually knows tens of queries.
 pub const KNOWN_QUERIES_MAX: usize = 1_000;
 
 /// Maximum number of answers, and of slots, in one exchange. Chosen: the number of tasks that one program processes at
@@ -247,20 +251,21 @@ pub const EXCHANGE_ANSWERS_MAX: usize = 256;
 /// Maximum number of tags of a domain. Source: SWF's 50.
 pub const DOMAIN_TAGS_MAX: usize = 50;
 
-/// Maximum size of a schedule in bytes of JSON. Chosen: each action rewrites the schedule's record.
+/// Maximum size of a schedule in bytes of JSON. Chosen: a moderate size, because each action rewrites the schedule's
+/// record.
 pub const SCHEDULE_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum length of a schedule's note in bytes. Source: the limit for a domain's description.
 pub const SCHEDULE_NOTE_BYTES_MAX: usize = 1_024;
 
-/// Maximum number of cron expressions, of calendar entries, of intervals and of exclusions of a schedule. Chosen: the
-/// schedule evaluates each of them for every time.
+/// Maximum number of cron expressions, of calendar entries, of intervals and of exclusions of a schedule. Chosen: a
+/// bound is needed, because the schedule evaluates each of them for every time.
 pub const SCHEDULE_ENTRIES_MAX: usize = 100;
 
 /// Minimum interval of a schedule. Chosen: one second, the resolution of cron expressions.
 pub const SCHEDULE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// Maximum jitter of a schedule. Chosen: one day. For a longer delay, the schedule should have another time.
+/// Maximum jitter of a schedule. Chosen: one day. A schedule that needs a longer delay should have other times.
 pub const SCHEDULE_JITTER_MAX: Duration = Duration::from_days(1);
 
 /// Maximum number of idempotency keys remembered in the record of a schedule. The store keeps older keys in separate
@@ -292,9 +297,9 @@ pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
 /// Default catch-up window of a schedule. Chosen: an outage of one day. Temporal's default is one year.
 pub const SCHEDULE_CATCH_UP_DEFAULT: Duration = Duration::from_days(1);
 
-/// Maximum interval between two checks of a run for which actions of a schedule wait. Chosen: the same as for a waiting
-/// task.
+/// Maximum interval between two checks of a run for which actions of a schedule wait. Chosen: ten minutes, because a
+/// check is needed only if the run's report of its close was lost.
 pub const SCHEDULE_LOOK_MAX: Duration = Duration::from_secs(600);
 
-/// Maximum number of attempts of one poll. Chosen: each attempt lists all earlier ones.
+/// Maximum number of attempts of one poll. Chosen: a small number, because each attempt lists all earlier attempts.
 pub const POLL_ATTEMPTS_MAX: u32 = 32;

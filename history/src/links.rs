@@ -1,8 +1,9 @@
 //! Links of a run to other runs and to polls. They are stored with the run's state: undelivered effects on other runs,
 //! effects accepted from other runs, the polls that received started tasks, and a reset made after the run had closed.
 //!
-//! Links cannot be computed from the history: a closed run still delivers effects, and accepted effects are forgotten
-//! as soon as they cannot be delivered again. See `docs/adr/0005-effects-on-other-runs.md`.
+//! Links cannot be computed from the history. A closed run still delivers effects, although its history no longer
+//! changes. Accepted effects are forgotten as soon as they cannot be delivered again. See
+//! `docs/adr/0005-effects-on-other-runs.md`.
 
 mod outbound;
 mod outbox;
@@ -23,7 +24,7 @@ pub use planned::PlannedReset;
 pub use seen::{SeenOrigin, TakenEffects};
 pub use sent::{PollId, Sent};
 
-/// Links of a run. For a run without links and without started tasks they are empty, and not stored.
+/// Links of a run. Empty links are not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Links {
     /// Undelivered effects on other runs.
@@ -35,7 +36,7 @@ pub struct Links {
     /// Polls that received started tasks.
     #[cbor(n(2), skip_if = "Sent::is_empty")]
     pub sent: Sent,
-    /// Reset that was made after the run had closed, and which the run's history therefore cannot record.
+    /// Reset made after the run had closed. The run's history cannot record it, because no event follows a close.
     #[n(3)]
     pub reset: Option<Box<PlannedReset>>,
 }

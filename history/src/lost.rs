@@ -21,7 +21,7 @@ pub enum TurnLoss {
         /// Failure code from the decider.
         reason: Option<String>,
     },
-    /// The decider answered the turn, and a later turn was answered, too.
+    /// The decider has already answered the turn.
     Answered {
         /// Time from the turn's DeciderStarted event to its answer.
         after: Duration,
@@ -32,7 +32,7 @@ pub enum TurnLoss {
 
 impl TurnLoss {
     /// Finds the reason in the events of the history, starting with the turn's DeciderStarted event. Returns `None` if
-    /// they do not show the end of the turn.
+    /// the events do not show the end of the turn.
     pub fn find(turn: TurnId, events: &[Event]) -> Option<Self> {
         let Some(first) = events.first() else { return Some(Self::NeverWas) };
         let is_its_start = first.id == turn.started_event_id

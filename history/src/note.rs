@@ -10,7 +10,7 @@ use crate::event::{ActivityStarted, Event, EventKind, LastFailure};
 use crate::payload::{PackRef, Payload};
 use crate::run::{HeldAttempt, Run};
 
-/// Maximum length of a note, in bytes, that stays in the state. A reference to a pack would take as much space.
+/// Maximum length in bytes of a note that stays in the state. A reference to a pack would take as much space.
 pub(crate) const NOTE_TEXT_MAX: usize = 20;
 
 /// Texts of an attempt: failure reason and details, the runner's identity, and the name of its credential.
@@ -22,7 +22,7 @@ pub struct Note {
     details: Option<Payload>,
     #[n(2)]
     identity: Option<String>,
-    /// Location of an identity that was moved to an earlier pack than the other texts.
+    /// Location of the identity, if it was moved to a pack earlier than the other texts.
     #[n(3)]
     kept: Option<PackRef>,
     #[n(4)]
@@ -98,8 +98,8 @@ impl HasNote for HeldAttempt {
     }
 }
 
-/// Note of a started attempt. The name of the credential is a field of the event, whereas the other texts are in its
-/// attributes.
+/// Note of a started attempt. The name of the credential is a field of [`Event`], whereas the other texts are in
+/// [`ActivityStarted`].
 struct StartedNote<'a>(&'a mut ActivityStarted, &'a mut Option<CallerName>);
 
 impl HasNote for StartedNote<'_> {
@@ -126,7 +126,8 @@ impl HasNote for StartedNote<'_> {
 /// Returns `true` if moving the texts of the value to a pack saves space.
 fn is_long(noted: &impl HasNote) -> bool {
     let text = noted.text_bytes();
-    // A value with short texts and a location takes space for both, so its texts are moved as well.
+    // A value that already has a location takes space for it. Moving its remaining texts, even short texts, saves their
+    // space.
     text > NOTE_TEXT_MAX || (text > 0 && noted.kept().is_some())
 }
 
@@ -167,7 +168,8 @@ impl Run {
             .collect()
     }
 
-    /// Restores notes from packs. `read` reads a note at a location. If it returns `None`, that note stays in its pack.
+    /// Restores notes from packs. `read` reads a note at a location. If `read` returns `None`, that note stays in its
+    /// pack.
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
         for attempts in self.activities.attempts_mut() {
             if let Some(held) = &mut attempts.held {

@@ -118,7 +118,7 @@ impl Payload {
         Some(at)
     }
 
-    /// Returns the length of the text in bytes, wherever it is stored.
+    /// Returns the length of the text in bytes, also for a claim check.
     pub fn len(&self) -> usize {
         self.text().map_or_else(|| self.claim().map_or(0, |at| at.len as usize), str::len)
     }
@@ -177,7 +177,7 @@ struct JsonScan {
 
 fn scan(json: &str) -> JsonScan {
     let mut scan = JsonScan { depth: 0, has_portable_numbers: true };
-    // A string has no nesting and no numbers, however long it is.
+    // A string contains no nesting and no numbers, so it is not scanned.
     if json.starts_with('"') {
         return scan;
     }
@@ -249,7 +249,7 @@ fn is_portable_number(number: &str) -> bool {
 ///
 /// # Errors
 ///
-/// As for `deserializer`.
+/// Fails if `deserializer` fails.
 pub fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
     Payload::deserialize(deserializer).map(Some)
 }

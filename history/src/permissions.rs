@@ -9,7 +9,8 @@ use crate::run::RunStart;
 
 /// Permissions of a decider. An absent list allows everything; an empty list allows nothing.
 ///
-/// A type is listed with its version, as in `charge/2`, or without it, which covers all versions.
+/// A type is listed with its version, as in `charge/2`, or without a version. Without a version, it covers all
+/// versions.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -46,7 +47,7 @@ impl Permissions {
         has(self.task_lists.as_ref(), list)
     }
 
-    /// Returns `true` if a decider may make this decision. `own` has the start attributes of its run.
+    /// Returns `true` if a decider may make this decision. `own` has the start attributes of the decider's run.
     pub fn allows(&self, decision: &Decision, own: &RunStart, context: &DecisionContext) -> bool {
         let is_listed = |list: Option<&String>| self.allows_list(list.unwrap_or(&own.task_list));
         has(self.decisions.as_ref(), decision.name())

@@ -16,16 +16,16 @@ use crate::run::Run;
 pub struct Branching {
     /// Id of the last copied event.
     pub event_id: EventId,
-    /// Treatment of signals and cancel requests that the other run received later.
+    /// Treatment of signals and cancel requests that the other run received after the last copied event.
     pub signals: LaterSignals,
 }
 
-/// Data taken over by a run that branches off another.
+/// Data that a run takes over when it branches off another run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
     /// Copied events of the other run, unchanged.
     pub(crate) events: Vec<Event>,
-    /// Signals and cancel requests that the other run received later and that are reapplied.
+    /// Signals and cancel requests that the other run received after the last copied event, and that are reapplied.
     pub(crate) later: Vec<Event>,
     /// State of the other run after the last copied event.
     pub(crate) run: Run,
@@ -119,8 +119,8 @@ impl BranchReader {
     ///
     /// # Errors
     ///
-    /// [`Fault::InvalidResetPoint`] with the nearest possible events. [`Fault::ResetNotPossible`] if a child or a
-    /// request to another run was open at the event.
+    /// [`Fault::InvalidResetPoint`], with the nearest possible events, if no run can continue from the event.
+    /// [`Fault::ResetNotPossible`] if a child or a request to another run was open at the event.
     pub fn finish(mut self) -> Result<Branch, Fault> {
         let point = self.points.last();
         self.pass(point);
@@ -142,7 +142,8 @@ impl BranchReader {
     }
 }
 
-/// Returns the reason why no run can continue from this state in which no turn is held, or `None` if one can.
+/// Returns the reason why no run can continue from `run`, a state in which no turn is held. Returns `None` if a run can
+/// continue.
 fn reset_obstacle(run: &Run) -> Option<String> {
     let children = run.children.values().map(|child| format!("child `{}`", child.workflow_id));
     let externals = run.externals.values().map(|it| format!("the request to `{}`", it.workflow_id));
@@ -174,7 +175,7 @@ struct Points {
 }
 
 impl Points {
-    /// Reads the next event. Returns the id of the event before it if a run can branch off after that event.
+    /// Reads the next event. Returns the id of the previous event if a run can branch off after the previous event.
     fn read(&mut self, event: &Event) -> Option<EventId> {
         let point = self.candidate.take().filter(|_| !is_decided(&event.kind));
         let run = match (&mut self.run, &event.kind) {
@@ -185,7 +186,8 @@ impl Points {
             (none, EventKind::WorkflowStarted(started)) => none.insert(Run::begin(event.at(), started, event.key)),
             (None, _) => return None,
         };
-        // A turn that no earlier event needed was recorded in one commit with its decisions.
+        // A turn that no earlier event needed was recorded in one commit with its decisions. No run can branch off in
+        // between.
         let is_speculative = matches!(event.kind, EventKind::DeciderScheduled(_)) && !self.is_unanswered;
         match &event.kind {
             EventKind::DeciderScheduled(_) => self.is_unanswered = false,

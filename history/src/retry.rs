@@ -14,7 +14,7 @@ use crate::time::Duration;
 /// Retry policy of an activity or workflow.
 ///
 /// The delay before the second attempt is [`initial_interval`](Self::initial_interval). Each further delay is
-/// [`backoff_coefficient`](Self::backoff_coefficient) times the previous one, up to
+/// [`backoff_coefficient`](Self::backoff_coefficient) times the previous delay, up to
 /// [`maximum_interval`](Self::maximum_interval).
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct RetryPolicy {
     /// Delay before the second attempt; more than zero. One second when absent.
     #[n(0)]
     pub initial_interval: Duration,
-    /// Factor by which each delay grows; 1 keeps it constant. Two when absent.
+    /// Factor by which each delay grows; with 1, all delays are equal. Two when absent.
     #[n(1)]
     pub backoff_coefficient: Factor,
     /// Longest delay; a hundred times the first delay when absent.
@@ -89,7 +89,7 @@ impl Default for RetryPolicy {
 ///
 /// # Errors
 ///
-/// As for `deserializer`, and for unknown fields.
+/// Fails if `deserializer` fails, or if the policy has unknown fields.
 pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RetryPolicy>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -134,7 +134,7 @@ impl RetryPolicy {
             .maximum_interval
             .unwrap_or_else(|| self.initial_interval.times(limits::RETRY_INTERVAL_MAX_TIMES))
             .min(limits::SPAN_MAX);
-        // If the number of failures is larger than the exponent can be, every delay has reached its maximum.
+        // If the number of failures exceeds the largest exponent, every delay has reached its maximum.
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let seconds = std::time::Duration::from(self.initial_interval).as_secs_f64()
             * self.backoff_coefficient.as_f64().powi(exponent);

@@ -7,9 +7,9 @@
 //! * `admit/deadlines.rs` and `run/deadlines.rs`: deadlines
 //! * `run/evolve.rs`: events
 //!
-//! The modules here use [`Transition`](crate::Transition), which records events, and [`Run`](crate::Run), which is the
-//! state. Neither of these depends on a module here. `check` repeats the rules independently, in files of the same
-//! names.
+//! These modules use [`Transition`](crate::Transition), which records events, and [`Run`](crate::Run), which is the
+//! state. Neither of the two depends on a module of `rules`. `check` repeats the rules independently, in files of the
+//! same names.
 
 pub(crate) mod activity;
 pub(crate) mod child;

@@ -1,4 +1,4 @@
-//! State of a run, which is always the fold of the run's events.
+//! State of a run: the result of applying all of its events in order.
 
 mod activities;
 mod attempts;
@@ -88,11 +88,12 @@ pub struct Run {
     /// True if a request to cancel the run was recorded.
     #[n(12)]
     pub cancel_requested: bool,
-    /// Requests with idempotency keys that the run has recorded. Only a part of this can be derived from the history.
+    /// Requests with idempotency keys that the run has recorded. Only some of these requests can be derived from the
+    /// history.
     #[n(13)]
     pub known: KnownRequests,
-    /// Signals and cancel requests to other runs that have no outcome yet, by the id of their ExternalSignalScheduled
-    /// or ExternalCancelScheduled event.
+    /// Signals and cancel requests that were sent to other runs and have no outcome yet, by the id of their
+    /// ExternalSignalScheduled or ExternalCancelScheduled event.
     #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
     pub externals: BTreeMap<EventId, PendingExternal>,
     /// Signals that the decider awaits, as declared by the last completed turn.
@@ -102,10 +103,11 @@ pub struct Run {
     /// Open children, by the id of their ChildScheduled event.
     #[cbor(n(16), skip_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<EventId, PendingChild>,
-    /// Accepted updates that have no answer yet, and the updates that were answered last.
+    /// Accepted updates that have no answer yet.
     #[cbor(n(17), default, skip_if = "OpenUpdates::is_empty")]
     pub updates: OpenUpdates,
-    /// Run that makes the next attempt after a failure or timeout, or that continues after a reset.
+    /// Id of the run that makes the next attempt after this run failed or timed out, or that continues this run after a
+    /// reset.
     #[cbor(n(18), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub retried_as: Option<Uuid>,
     /// Periods in which the run's clock was stopped.
@@ -114,7 +116,8 @@ pub struct Run {
     /// Current pause of the run. For a closed run that has a successor, the pause at the time of its close.
     #[n(20)]
     pub paused: Option<Box<RunPause>>,
-    /// Run whose history this run has copied in a reset. After several resets, the most recent one.
+    /// Run from which this run's history was copied in a reset. After several resets, the run copied by the most recent
+    /// reset.
     #[n(21)]
     pub branched: Option<Box<Branched>>,
     /// Task lists of the run's turns. Absent if all turns wait on the list given at the start.
@@ -178,7 +181,7 @@ impl Run {
         }
     }
 
-    /// Folds a whole history, or returns `None` if it does not begin with WorkflowStarted.
+    /// Returns the state after a whole history, or `None` if the history does not begin with WorkflowStarted.
     pub fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Self> {
         let mut events = events.into_iter();
         let first = events.next()?;
@@ -208,7 +211,7 @@ impl Run {
         self.status == Status::Open
     }
 
-    /// Returns `true` if another run continues this one, whether or not it has started yet. This is the case if the run
+    /// Returns `true` if another run continues this run, or will do so when it starts. This is the case if this run
     /// continued as new, is retried, or was reset while it was open.
     pub fn has_successor(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()
@@ -245,7 +248,7 @@ impl Run {
         moved.unwrap_or(&self.started.task_list)
     }
 
-    /// Returns the schedule-to-start timeout of the next turn; `None` if there is none.
+    /// Returns the schedule-to-start timeout of the next turn, or `None` if the next turn has no such timeout.
     pub fn next_turn_waits(&self) -> Option<Duration> {
         let for_now = self.turn_lists.as_deref().and_then(|lists| lists.for_now.as_ref());
         for_now.and_then(|list| list.schedule_to_start).or(self.started.decider_schedule_to_start)
@@ -286,7 +289,7 @@ impl Run {
 
     /// Returns only those parts of the state that can always be derived from the history. The attempts of activities,
     /// the known requests, the successful activities and the durations of timers are removed, because states written by
-    /// earlier versions lack some of them.
+    /// earlier versions of Baton lack some of them.
     #[must_use]
     pub fn history_derived(mut self) -> Self {
         self.activities.keep_history_derived();

@@ -1,4 +1,4 @@
-//! Test fixture: a run that is changed by one commit at a time. Each state is checked against the checker of histories.
+//! Test fixture: a run that is changed by one commit at a time. The independent checker of histories checks each state.
 
 use std::sync::Arc;
 
@@ -113,7 +113,8 @@ impl Scene {
         self.then(&command)
     }
 
-    /// Lets a decider take the waiting turn, unless one is held, and answer with these decisions.
+    /// Lets a decider answer its turn with these decisions. If no turn is held, the decider first takes the waiting
+    /// turn.
     pub(crate) fn decide<const N: usize>(self, decisions: [Decision; N]) -> Self {
         let scene = if self.run.turn.is_none() { self.take() } else { self };
         let command = scene.complete(decisions);

@@ -56,9 +56,9 @@ pub struct Scheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// Cron expressions: minute, hour, day of month, month, day of week. With six fields, the first is the second. With
-    /// seven, the last is the year as well. `*`, lists, ranges, steps, names, `L`, `W`, `#`, and aliases such as
-    /// `@daily` are supported.
+    /// Cron expressions: minute, hour, day of month, month, day of week. Expressions of six fields begin with the
+    /// second. Expressions of seven fields begin with the second and end with the year. `*`, lists, ranges, steps,
+    /// names, `L`, `W`, `#`, and aliases such as `@daily` are supported.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub cron: Vec<String>,
@@ -132,16 +132,16 @@ pub enum Overlap {
     /// The action is skipped. The default.
     #[default]
     Skip,
-    /// The action waits until the run has closed. If an action is already waiting, the new one is skipped.
+    /// The action waits until the open run has closed. If an action is already waiting, the new action is skipped.
     BufferOne,
-    /// The action waits until the run has closed and all earlier waiting actions are done. At most 1,000 actions
+    /// The action waits until the open run has closed and all earlier waiting actions are done. At most 1,000 actions
     /// wait.
     BufferAll,
-    /// The run is asked to cancel, and the action waits until it has closed. If an action is already waiting, the new
-    /// one replaces it.
+    /// The open run is asked to cancel, and the action waits until that run has closed. If an action is already
+    /// waiting, the new action replaces it.
     CancelOther,
-    /// The run is terminated, and the action starts at once.
+    /// The open run is terminated, and the action starts at once.
     TerminateOther,
-    /// The action starts at once, in parallel to the run.
+    /// The action starts at once, in parallel to the open run.
     AllowAll,
 }

@@ -29,17 +29,19 @@ pub struct StartWorkflow {
     pub workflow_id: String,
     /// Workflow type. 1 to 256 characters.
     pub workflow_type: String,
-    /// Task list of the run's deciders; `default` when absent.
+    /// Task list of the run's deciders. When absent, the list of the workflow type, or `default`.
     pub task_list: Option<String>,
     /// Input of the run.
     #[serde(default, deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
-    /// Longest time from the first start to the close, including all runs that continue this one; one year when absent.
+    /// Longest time from the first start to the close, including all runs that continue this run. When absent, the
+    /// default of the workflow type, or one year.
     pub execution_timeout: Option<Duration>,
     /// Longest time from the first turn to the close of a single run; unlimited when absent. Retries and successors
     /// start with the full time again.
     pub run_timeout: Option<Duration>,
-    /// Longest time from DeciderStarted to the decider's answer; 30 seconds when absent.
+    /// Longest time from DeciderStarted to the decider's answer. When absent, the default of the workflow type, or 30
+    /// seconds.
     pub decider_start_to_close: Option<Duration>,
     /// Longest time from DeciderScheduled to DeciderStarted; unlimited when absent.
     pub decider_schedule_to_start: Option<Duration>,
@@ -58,13 +60,13 @@ pub struct StartWorkflow {
     pub tags: Vec<String>,
     /// Time for which the run stays readable after its close. When absent, the domain's retention.
     pub retention: Option<Duration>,
-    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed. When
-    /// absent, only if that run did not succeed.
+    /// Policy that decides whether the workflow id may be used again after a run with this id has closed. When
+    /// absent, it may be used again only if the earlier run did not succeed.
     pub reuse_policy: Option<ReusePolicy>,
     /// Behavior if a run with this workflow id is open; `fail` when absent, or `use-existing` if there is a `signal`.
     pub conflict_policy: Option<ConflictPolicy>,
-    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, it is sent
-    /// to that run.
+    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, the signal
+    /// is sent to that run.
     pub signal: Option<StartSignal>,
     /// Delay before the first turn. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,
@@ -147,7 +149,7 @@ pub struct Start {
     pub task_list: String,
     /// Input of the run.
     pub input: Option<Payload>,
-    /// Longest time from the first start to the close, including all runs that continue this one; more than zero.
+    /// Longest time from the first start to the close, including all runs that continue this run; more than zero.
     pub execution_timeout: Duration,
     /// Longest time from DeciderStarted to the decider's answer; more than zero.
     pub decider_start_to_close: Duration,
@@ -159,12 +161,12 @@ pub struct Start {
     pub tags: Vec<String>,
     /// Time for which the run stays readable after its close.
     pub retention: Duration,
-    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
+    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
     pub reuse_policy: ReusePolicy,
     /// Behavior if a run with this workflow id is open.
     pub conflict_policy: ConflictPolicy,
-    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, it is sent
-    /// to that run.
+    /// Signal for the run. It is recorded in the commit that starts the run. If an open run is used instead, the signal
+    /// is sent to that run.
     pub signal: Option<StartSignal>,
     /// Delay before the first turn, at most ten years. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,

@@ -17,7 +17,8 @@ use crate::retry::WhenExhausted;
 use crate::run::{PausedActivity, PendingActivity, Run};
 use crate::time::Timestamp;
 
-/// Size of an event id. It is enough for 2³² events, for which a run would have to commit without a break for a year.
+/// Size of an event id. It is enough for 2³² events. To reach this number, a run would have to commit for a year
+/// without a break.
 const ID: usize = 5;
 /// Size of a timestamp.
 const AT: usize = 9;
@@ -31,18 +32,20 @@ const HEAD: usize = 1;
 const WORD: usize = 1;
 /// Size of the location of a note in a pack: operation, offset and length.
 const KEPT: usize = HEAD + 9 + 5 + 5;
-/// Size of an attempt that a runner holds: its time, and the larger of its two texts and their location in a pack.
+/// Size of an attempt that a runner holds: its time, and either its two texts or their location in a pack, whichever is
+/// larger.
 const HELD: usize = HEAD + AT + larger(NOTE_TEXT_MAX + 3, WORD + KEPT);
-/// Size of a failed attempt: its time, the timeout, and the larger of its three texts and their location in a pack.
+/// Size of a failed attempt: its time, the timeout, and either its three texts or their location in a pack, whichever
+/// is larger.
 const FAILURE: usize = HEAD + AT + WORD + larger(NOTE_TEXT_MAX + 3, 3 * WORD + KEPT);
 /// Size of an activity's attempts: two counts, then the held attempt or the wait for the next attempt, and the last
 /// failure.
 const TRIES: usize = HEAD + 2 * COUNT + larger(HELD + 2 * WORD, WORD + 2 * AT) + FAILURE;
-/// Size of a poll's id, together with the task that it received.
+/// Size of a poll's id, together with the id of the task that the poll received.
 const SENT: usize = HEAD + ID + 9;
 /// Size of a pause: event, time and cause. The operator's identity and the reason are not included.
 const PAUSED: usize = HEAD + ID + AT + WORD + HEAD + 2 * WORD;
-/// Size of a `Released`, including the two absent fields before it.
+/// Size of a `Released`, which records that a wait for a runner was restarted, and of the two absent fields before it.
 const RELEASED: usize = HEAD + ID + AT + 2 * WORD;
 /// Size of an effect on another run.
 const EFFECT: usize = HEAD + ID + WORD + COUNT;
@@ -58,10 +61,11 @@ const TURNS: usize = 2 * (HEAD + 2 * ID + 3 * AT + COUNT + NAME) + SENT;
 const TURN_LISTS: usize = 2 * (HEAD + NAME) + AT;
 /// Size of a known request: its key, its event, and the age of the run in hours.
 const REQUEST: usize = 9 + ID + COUNT;
-/// Largest number of known requests in the state: those that always stay, and those that two commits can add before the
-/// next commit removes the excess.
+/// Largest number of known requests in the state: the requests that always stay, and the requests that two commits can
+/// add before the next commit removes the excess.
 const REQUESTS: usize = limits::REQUESTS_IN_STATE_MAX + 2 * limits::REQUESTS_SPILLED_MAX;
-/// Size of the data on earlier runs whose requests are known, and on marks with their counts of the last day.
+/// Size of the data on requests outside this run's list: the earlier runs whose requests are known, and the counts of
+/// marks in the store in the last day.
 const KNOWN: usize = 9 + (limits::REQUESTS_RUNS_MAX + 1) * (2 * HEAD + COUNT + RUN_ID + 2 * AT) + 16 * (HEAD + 2 * AT);
 const AWAITING: usize = limits::AWAITING_BYTES_MAX + 3 * limits::AWAITING_MAX;
 const CLOCK: usize = limits::CLOCK_STOPS_MAX * (HEAD + 2 * AT) + HEAD + AT;
@@ -110,8 +114,8 @@ fn paused(paused: &PausedActivity) -> usize {
     PAUSED - 2 * WORD + optional(operator.identity.as_ref()) + optional(operator.reason.as_ref())
 }
 
-/// Returns the size of an activity, without the attributes that it shares with others. `waits` is `true` if a resume of
-/// the run would add a `Released` to it.
+/// Returns the size of an activity, without the attributes that it shares with other activities. `waits` is `true` if a
+/// resume of the run would add a `Released` to the activity.
 fn activity(activity: &PendingActivity, waits: bool) -> usize {
     let has_attempts = activity.retry.is_some() || activity.attempts.is_some();
     let ends_paused = activity.retry.as_ref().is_some_and(|retry| retry.when_exhausted == WhenExhausted::Pause);
@@ -119,7 +123,7 @@ fn activity(activity: &PendingActivity, waits: bool) -> usize {
     let pause = if ends_paused { PAUSED } else { 0 };
     let pause = activity.paused.as_deref().map_or(0, paused).max(pause);
     let released = if waits || ends_paused || activity.released.is_some() { RELEASED } else { 0 };
-    // Without a `Released`, there are three absent fields before the fingerprint, which take space as well.
+    // Without a `Released`, there are three absent fields before the fingerprint, which also take space.
     let fingerprint = if released > 0 { FINGERPRINT } else { FINGERPRINT + 3 * WORD };
     // The sum begins with the key, activity id, kind, time of scheduling, and cancel request.
     ID + HEAD + str_of(activity.activity_id.len()) + 3 + AT + ID + own + pause + released + fingerprint + SENT
@@ -275,8 +279,8 @@ impl Run {
 }
 
 impl TakenEffects {
-    /// Returns `true` if there is space to accept another effect. Otherwise the other run must wait until this run has
-    /// forgotten old effects.
+    /// Returns `true` if there is space to accept another effect. If there is none, the other run must wait until this
+    /// run has forgotten old effects.
     pub fn has_space(&self) -> bool {
         let each = |workflow_id: &str| 2 * HEAD + str_of(workflow_id.len()) + 2 * RUN_ID + 2 * ID;
         let taken: usize = self.iter().map(|seen| each(&seen.origin.workflow_id)).sum();
@@ -359,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Checks the size of an activity and its poll. There are so many other kinds of activities that the index of the
+    /// Checks the size of an activity and its poll. 300 activities of other kinds are open, so that the index of the
     /// kind takes its full size.
     #[track_caller]
     fn activity_holds(what: &str, pending: &PendingActivity, waits: bool, spare: usize) {

@@ -22,7 +22,7 @@ pub(crate) trait CommonFields: Default {
     fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error>;
 }
 
-/// For enums without common fields.
+/// Implementation for enums without common fields.
 impl CommonFields for () {
     fn read<'de, A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
         Ok(false)
@@ -130,7 +130,7 @@ fn late<'de, C: CommonFields, T: Tagged, A: MapAccess<'de>>(
         .map_err(|error| A::Error::custom(without_place(&error.to_string())))
 }
 
-/// Removes the position from an error message of `serde_json`, because it refers to the rewritten text.
+/// Removes the position from an error message of `serde_json`, because the position refers to the rewritten text.
 fn without_place(message: &str) -> &str {
     message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
 }

@@ -17,8 +17,8 @@ pub fn read_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<
     std::str::from_utf8(bytes).map_err(serde_json::Error::custom).and_then(serde_json::from_str)
 }
 
-/// Deserializes a string that is parsed further, such as a duration. Errors of that parser are reported with the
-/// position of the string in the JSON.
+/// Deserializes a string with its own syntax, such as a duration. Syntax errors are reported with the position of the
+/// string in the JSON.
 pub(crate) fn parsed<'de, T: FromStr<Err: fmt::Display>, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,

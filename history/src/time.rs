@@ -165,7 +165,7 @@ impl FromStr for Duration {
         }
         let expected = "expected a duration such as `30s`, `1h 30m` or `7d`, one of ISO 8601 such as `PT30S`, or a \
                         number of seconds";
-        // jiff parses ISO 8601 and the readable form. Its error text is replaced by the forms that are expected.
+        // jiff parses ISO 8601 and the readable form. The error lists the expected forms instead of jiff's error text.
         let span: jiff::Span = text.trim().parse().map_err(|_| format!("`{text}`: {expected}"))?;
         if span.get_years() != 0 || span.get_months() != 0 {
             return Err(format!("`{text}`: years and months have no fixed length; give days"));

@@ -1,5 +1,4 @@
-//! Traces: which trace a run belongs to, and the ids of the run's spans. The ids of a run's spans are the same on every
-//! node at any time.
+//! Trace that a run belongs to, and the ids of the run's spans. These ids are the same on every node at any time.
 //!
 //! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. As the recommendation requires, malformed values
 //! are ignored instead of rejected.

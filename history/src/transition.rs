@@ -2,7 +2,7 @@
 //! committed together.
 //!
 //! This module records events, keeps account of the space that they take, and applies effects of other runs only once.
-//! It contains no rules; those are in `rules`.
+//! The rules themselves are in `rules`.
 
 use crate::author::Author;
 use crate::caller::CallerName;
@@ -19,8 +19,8 @@ use crate::warning::Warning;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// The command was recorded, and this is the id of its first event. Some commands add no event, for example
-    /// [`FireDeadlines`](crate::Command::FireDeadlines) if nothing is due, or the start of an attempt. For these, it is
-    /// the id of the next event.
+    /// [`FireDeadlines`](crate::Command::FireDeadlines) if nothing is due, or the start of an attempt. For such
+    /// commands, this is the id that the next event will have.
     Recorded(EventId),
     /// The command repeats this request. Nothing was recorded.
     Repeated(KnownRequest),
@@ -40,7 +40,7 @@ pub struct Transition {
     pub(crate) space: Option<ReservedSpace>,
     /// Author of the current command.
     pub(crate) author: Author,
-    /// Warnings about probable mistakes in the admitted commands, since they were last taken.
+    /// Warnings about probable mistakes in the commands admitted since the last call of `take_warnings`.
     warnings: Vec<Warning>,
 }
 
@@ -112,7 +112,8 @@ impl Transition {
         &self.links
     }
 
-    /// Returns the links, to modify them: to take over those of a predecessor, or to forget old ones.
+    /// Returns the links for modification, for example to take over the links of a predecessor or to forget old
+    /// effects.
     pub fn links_mut(&mut self) -> &mut Links {
         &mut self.links
     }
@@ -124,13 +125,13 @@ impl Transition {
         self.run.take_over(before, kept_until, now);
     }
 
-    /// Returns the state, to modify it: to [recall](Run::recall) requests from the store.
+    /// Returns the state for modification, for example to [recall](Run::recall) requests from the store.
     pub fn run_mut(&mut self) -> &mut Run {
         &mut self.run
     }
 
-    /// Finishes the commit: if the state has too many known requests, moves old ones out of it. Only requests that were
-    /// recorded up to the event `committed` are moved; see [`Run::spill`].
+    /// Finishes the commit: if the state has too many known requests, moves old requests out of it. Only requests that
+    /// were recorded up to the event `committed` are moved; see [`Run::spill`].
     pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         self.run.forget_recalled();
         self.run.spill(committed, now, past)
@@ -154,7 +155,7 @@ impl Transition {
         self.push_by(now, kind, key, self.author.by.clone())
     }
 
-    /// Records an event that has another author than the command.
+    /// Records an event whose author is not the author of the command.
     pub(crate) fn push_by(
         &mut self,
         now: Timestamp,
@@ -162,8 +163,8 @@ impl Transition {
         key: Option<RequestKey>,
         by: Option<CallerName>,
     ) -> EventId {
-        // Timestamps never decrease within a history. If the clock is behind the last timestamp, its time is recorded
-        // as well, because deadlines count from it.
+        // Timestamps never decrease within a history. If the clock is behind the last timestamp, the clock's time is
+        // also recorded, because deadlines count from it.
         let timestamp = now.max(self.run.last_timestamp);
         let clock = (now < timestamp).then_some(now);
         let event = Event { id: self.run.last_event_id + 1, timestamp, kind, key, by, clock };
@@ -188,8 +189,7 @@ impl Transition {
 
     /// Records an effect of another run, at most once.
     pub(crate) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<CommandOutcome, Fault> {
-        // This check comes first, because this run may have accepted the effect before it closed, or a predecessor may
-        // have.
+        // This check comes first, because this run or a predecessor may have accepted the effect before the run closed.
         if let Some(seen) = self.links.seen.find(origin) {
             return Ok(CommandOutcome::Repeated(KnownRequest { run_id: seen.run_id, event_id: seen.event_id }));
         }
@@ -205,7 +205,7 @@ impl Transition {
         CommandOutcome::Repeated(KnownRequest { run_id, event_id })
     }
 
-    /// Changes the attempts of an activity with a retry policy. They are part of the state and record no events.
+    /// Changes the attempts of an activity with a retry policy. Attempts are part of the state and record no events.
     pub(crate) fn change_attempts(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Attempts)) {
         if let Some(attempts) = self.run.attempts_mut(scheduled_event_id) {
             change(attempts);

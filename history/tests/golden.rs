@@ -1,8 +1,8 @@
 //! Bytes written by earlier versions stay readable: one golden file per stored form.
 //!
-//! Each kind of event has a sample in `golden/json` that uses every attribute, and others that omit some. Its
-//! stored form is generated from it (`BATON_GOLDEN=write cargo test -p baton-history`). An existing file is never
-//! overwritten: if its test fails, the code is wrong.
+//! Each kind of event has a sample in `golden/json` that uses every attribute, and samples that omit some attributes.
+//! The stored form of a sample is generated from it (`BATON_GOLDEN=write cargo test -p baton-history`). An existing
+//! file is never overwritten. If its test fails, the code is wrong.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 #![expect(clippy::unnecessary_wraps, reason = "every field that takes a payload or a text is optional")]
@@ -185,7 +185,7 @@ fn stored_events_of_every_kind_can_still_be_read() {
 #[test]
 fn json_events_of_every_kind_are_written_as_they_were_read() {
     for (name, text) in texts() {
-        // The API adds fields, and never renames or reorders any.
+        // The API may add fields, but never renames or reorders existing fields.
         assert_eq!(serde_json::to_string(&Event::from_json(&text).unwrap()).unwrap() + "\n", text, "{name}");
     }
 }
@@ -302,7 +302,7 @@ fn run_with_attempts() -> Run {
     run
 }
 
-/// Returns a run with an update that waits for its answer, and one that was answered.
+/// Returns a run with an update that waits for its answer, and an answered update.
 fn run_with_updates() -> Run {
     let mut run = run();
     for (id, update_id) in [(70_001, "match-6"), (70_002, "match-7")] {
@@ -317,7 +317,7 @@ fn run_with_updates() -> Run {
     run
 }
 
-/// Returns a run that knows requests of earlier runs, and others that have marks in the store.
+/// Returns a run that knows requests of earlier runs, and requests that have marks in the store.
 fn run_with_requests() -> Run {
     let at = |hours: u64| Timestamp::from_millis(1_700_000_000_000 + hours * 3_600_000);
     let mut run = run();

@@ -37,7 +37,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A step in the life of a run. Numbers select from the items of the run, or name missing ones.
+/// A step in the life of a run. Numbers select from the items of the run, or name missing items.
 #[derive(Debug, Clone)]
 enum Step {
     Signal {
@@ -50,7 +50,7 @@ enum Step {
     Terminate,
     TakeTurn,
     Complete(Vec<Choice>, bool),
-    /// Answers updates in a held turn, or in a speculative one based on the state this many events ago.
+    /// Answers updates in a held turn, or in a speculative turn based on the state this many events ago.
     Judge {
         answers: Vec<(u8, u8)>,
         choices: Vec<Choice>,
@@ -176,8 +176,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Generates steps, each with the milliseconds by which the clock moves before it (sometimes backwards), and
-/// whether it is a separate commit or part of the next one.
+/// Generates steps. Each step has a number of milliseconds by which the clock moves before it, sometimes backwards. The
+/// flag is `true` if the step is the last of its commit.
 fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
     let pause = prop_oneof![
         4 => Just(0_i64),
@@ -185,7 +185,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
         3 => 3_000..40_000_i64,
         1 => 40_000..4_000_000_i64,
         1 => -5_000..0_i64,
-        // A clock that was adjusted manually or after a restart of the machine.
+        // The clock was adjusted manually, or after a restart of the machine.
         1 => -200_000_000..200_000_000_i64,
     ];
     let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..130);
@@ -350,12 +350,12 @@ fn command(
                 Some(turn) => AnsweredTurn::Held(turn),
                 None => {
                     let last_event_id = run.last_event_id.saturating_sub(*ago);
-                    // Taken in time, or at another time because the clock was different.
+                    // The turn was taken in time, or at another time because the clock was different.
                     let started_at = Timestamp::from_millis(now.as_millis() - 1_500 + 1_000 * ago);
                     AnsweredTurn::Speculative { last_event_id, started_at, identity: None, by: None }
                 }
             },
-            // One of them was not proposed.
+            // The answers can also name an update that was not proposed.
             proposed: (0..5_u8)
                 .map(|id| proposed(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
                 .collect(),
@@ -539,7 +539,7 @@ struct Story {
     commits: Vec<usize>,
 }
 
-/// Applies the steps to a new run, and checks the invariants after each.
+/// Applies the steps to a new run, and checks the invariants after each step.
 fn run_steps(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
     let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
@@ -642,7 +642,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     // A close is final.
     prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);
     let turns = added.iter().filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_))).count();
-    // One for the speculative turn itself, and one for a decision that failed.
+    // A command schedules at most one turn. The answer to a speculative turn also records that turn.
     let most =
         1 + usize::from(matches!(command, Command::AnswerUpdates { turn: AnsweredTurn::Speculative { .. }, .. }));
     prop_assert!(turns <= most, "{:?} scheduled {} turns", command, turns);
@@ -655,7 +655,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             .collect::<Vec<_>>();
         prop_assert_eq!(run.late_deadlines(&expected, outbox, now), []);
         prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
-        // A repaired deadline counts its whole duration from now; the checker verifies that none is early.
+        // A repaired deadline counts its whole duration from now. The checker verifies that no deadline fires early.
         prop_assert!(run.timers.keys().eq(before.run().timers.keys()));
     }
     if let Command::FireDeadlines { heartbeats } = command {
@@ -717,7 +717,7 @@ fn bare(run: &Run) -> Run {
     bare
 }
 
-/// Resets the run to an event or the nearest earlier one. Returns `false` if the reset is refused.
+/// Resets the run to an event, or to the nearest possible earlier event. Returns `false` if the reset is refused.
 fn reset(
     transition: &mut Transition,
     events: &mut Vec<Event>,
@@ -740,7 +740,7 @@ fn reset(
                 prop_assert!(
                     before.is_none_or(|before| before < event_id) && after.is_none_or(|after| after > event_id)
                 );
-                // The first turn waits after event 2, so there always is one.
+                // The first turn waits after event 2, so there is always a possible event.
                 event_id = before.or(after).unwrap();
             }
             Err(fault) => {
@@ -811,7 +811,7 @@ proptest! {
     #[test]
     fn every_history_follows_the_invariants(steps in steps()) {
         let story = run_steps(&steps)?;
-        // Ids have no gaps; the checker verifies this as well.
+        // Ids have no gaps. The checker also verifies this.
         for (id, event) in (1..).zip(&story.events) {
             prop_assert_eq!(event.id, id);
         }
@@ -852,7 +852,8 @@ proptest! {
         let story = run_steps(&steps)?;
         let mut run = story.run;
         prop_assert_eq!(misnamed(&run), None);
-        // Invalid histories as well: an id that is open twice, a repeated event, an event that replaces another.
+        // Also search invalid histories: an id that is open twice, a repeated event, an event that replaces another
+        // event.
         for (at, id) in order {
             let mut event = at.get(&story.events).clone();
             event.id = id.unwrap_or(event.id);
@@ -871,7 +872,7 @@ proptest! {
         more in vec(step(), 0..20),
     ) {
         let story = run_steps(&steps)?;
-        // Events of a valid history in any order and number, some with different ids.
+        // The input consists of events of a valid history in any order and number, some with different ids.
         let events: Vec<_> = order
             .into_iter()
             .map(|(at, id)| {

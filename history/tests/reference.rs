@@ -220,22 +220,14 @@ fn example(name: &str) -> String {
     text
 }
 
-/// Returns the source of each event and its effect.
-fn sources() -> BTreeMap<&'static str, String> {
-    let mut sources = BTreeMap::new();
+/// Returns a sentence about the effect of each event.
+fn effects() -> BTreeMap<&'static str, &'static str> {
+    let mut effects = BTreeMap::new();
     for name in EventKind::NAMES {
         let event: Event = serde_json::from_str(&example(name)).unwrap();
-        let by = match event.kind.level() {
-            baton_history::Level::Service => "the service",
-            baton_history::Level::Decider => "a decision",
-            baton_history::Level::External => "an application, an operator or another run",
-            baton_history::Level::Activity => "a runner",
-        };
-        let turn = if event.kind.schedules_decider() { "a turn follows" } else { "no turn follows" };
-        let last = if event.kind.closes() { ", the last event" } else { "" };
-        sources.insert(*name, format!("From {by}; {turn}{last}."));
+        effects.insert(*name, if event.kind.schedules_decider() { " A turn follows." } else { "" });
     }
-    sources
+    effects
 }
 
 fn reference() -> String {
@@ -255,17 +247,18 @@ fn reference() -> String {
     }
     let intro = "Every event has `id` (1, 2, 3, …), `timestamp` and `type`. The first event of a request with an \
                  idempotency key also has `requestKey`. If credentials are configured, `by` is [the name of the \
-                 caller's credential](access.md#callers-in-events). `?` marks a field that may be absent.";
+                 caller's credential](access.md#callers-in-events). `?` marks a field that may be absent. *A turn \
+                 follows* means that the service schedules a turn after the event, if the run has no waiting turn.";
     writeln!(text, "## All events\n\n{}\n", wrapped(intro)).unwrap();
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();
     assert_eq!(names, EventKind::NAMES);
-    let sources = sources();
+    let effects = effects();
     for variant in &variants {
         let (name, described, fields) = events.variant(variant);
         let fields = fields.clone();
-        let source = &sources[name];
-        let described = wrapped(&format!("{} {source}", plain(described)));
+        let effect = effects[name];
+        let described = wrapped(&format!("{}{effect}", plain(described)));
         writeln!(text, "### {name}\n\n{described}\n\n```json\n{}\n```\n", example(name)).unwrap();
         text += &events.table(&fields);
     }
@@ -327,7 +320,7 @@ fn samples_cover_present_and_absent_attributes() {
         let required = required(fields);
         for (attribute, schema) in fields["properties"].as_object().into_iter().flatten() {
             let with = of_kind.iter().filter(|sample| sample.contains_key(attribute)).count();
-            // Added when the event is read, and not stored.
+            // This field is added when the event is read, and is not stored.
             if attribute == "activityId" && NAMED_WHEN_READ.contains(&name) {
                 continue;
             }

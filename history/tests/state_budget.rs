@@ -272,7 +272,7 @@ fn all_outcomes_of_a_full_run_fit() {
 fn crammed() -> Script {
     let mut script = Script::new();
     let opened = |kinds: &[EventKind]| kinds.iter().filter(|kind| kind.name() == "ActivityScheduled").count();
-    // Ever shorter names, until even the shortest does not fit.
+    // Open items with ever shorter names, until even the shortest name does not fit.
     let mut count = 0;
     for len in [240, 60, 9] {
         let ids = (0..900).map(|index| format!("{index:03}{len:03}{}", name("n", len)));
@@ -319,7 +319,7 @@ fn items_that_do_not_fit_are_recorded_as_failed() {
     assert!(matches!(script.try_admit(&pause), Err(Fault::StateLimit { max: limits::STATE_BYTES_MAX, .. })));
     let pause = Command::Pause { stop_clocks: true, operator: operator.clone(), key: None };
     assert!(matches!(script.try_admit(&pause), Err(Fault::StateLimit { .. })));
-    // A change that frees space is accepted, and then something fits.
+    // A change that frees space is accepted. Then an item fits.
     let act = ActivityCommand::Succeed { result: None };
     script.admit(&Command::ActOnActivity { activity_id, act, operator, key: None });
     assert_eq!(failures(&script.decide(vec![timer("space".to_owned())])), [""; 0]);

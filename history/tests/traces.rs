@@ -80,7 +80,7 @@ impl Script {
         self.events.iter().map(|event| event.kind.name()).collect()
     }
 
-    /// Checks that the history equals the golden one byte for byte, and replays to the same run.
+    /// Checks that the history equals the golden history byte for byte, and replays to the same run.
     fn is_golden(&self, name: &str) {
         let lines: Vec<_> = self.events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         let text = format!("[\n{}\n]\n", lines.join(",\n"));
@@ -93,7 +93,7 @@ impl Script {
     }
 }
 
-/// Schedules A and B in parallel, then C when either is done, then closes. Counts everything up to the turn's own
+/// Schedules A and B in parallel, then C when A or B is done, then closes. Counts everything up to the turn's own
 /// DeciderStarted.
 fn decide(shown: &[Event]) -> Vec<Decision> {
     let tally = Tally::of(shown);
@@ -141,8 +141,8 @@ fn the_parallel_execution_has_twenty_three_events() {
     let a = script.runner_takes("A");
     script.succeed(b);
     let (turn, window) = script.take();
-    // The essay says 4–11. Including both ends, starting at the DeciderStarted of the last completed turn, it is
-    // 3–11.
+    // The essay gives the window as 4–11. With both ends included, and beginning with the DeciderStarted of the last
+    // completed turn, the window is 3–11.
     assert_eq!(ids(&window), (3, 11));
     // A completes while the turn is held: events 12 and 13.
     script.succeed(a);
@@ -150,7 +150,7 @@ fn the_parallel_execution_has_twenty_three_events() {
     assert_eq!(decisions.len(), 1);
     script.complete(turn, decisions);
     let (turn, window) = script.take();
-    // 11–16 contains ActivitySuccess of A and ActivityScheduled of C, so C is not scheduled again.
+    // The window 11–16 contains ActivitySuccess of A and ActivityScheduled of C, so C is not scheduled again.
     assert_eq!(ids(&window), (11, 16));
     let kinds: Vec<_> = window.iter().map(|event| event.kind.name()).collect();
     assert!(kinds.contains(&"ActivitySuccess") && kinds.contains(&"ActivityScheduled"));

@@ -19,8 +19,8 @@ pub trait Activity: Send + Sync + 'static {
     /// Returns the activity type by which deciders schedule this activity.
     fn activity_type(&self) -> &str;
 
-    /// Does the work. It may be run again with the same input after a failure or a timeout. If something must happen
-    /// only once, use [`ActivityContext::workflow_id`] together with [`ActivityContext::activity_id`] as its
+    /// Does the work. After a failure or a timeout, the activity may run again with the same input. If an effect must
+    /// happen only once, use [`ActivityContext::workflow_id`] together with [`ActivityContext::activity_id`] as its
     /// idempotency key.
     async fn run(&self, context: ActivityContext, input: Self::Input) -> Result<Self::Output, ActivityFailure>;
 }
@@ -32,7 +32,7 @@ pub struct FnActivity<F, I> {
     input: PhantomData<fn(I)>,
 }
 
-/// Makes an activity out of an `async fn(ActivityContext, Input) -> Result<Output, ActivityFailure>`.
+/// Creates an activity from an `async fn(ActivityContext, Input) -> Result<Output, ActivityFailure>`.
 pub fn activity_fn<F, I>(activity_type: impl Into<String>, function: F) -> FnActivity<F, I> {
     FnActivity { activity_type: activity_type.into(), function, input: PhantomData }
 }

@@ -17,7 +17,7 @@ pub struct ActivityContext {
     pub run_id: Uuid,
     /// Activity id, chosen by the decider.
     pub activity_id: Arc<str>,
-    /// The activity's ActivityScheduled. Together with the run id it identifies the activity uniquely and permanently.
+    /// Event id of the activity's ActivityScheduled. The run id and this id together identify the activity permanently.
     pub scheduled_event_id: EventId,
     /// Attempt number, starting at 1. Always 1 without a retry policy.
     pub attempt: u32,
@@ -30,8 +30,9 @@ pub struct ActivityContext {
 }
 
 impl ActivityContext {
-    /// Sets the details of the next heartbeat, which report progress. The newest details are sent within a third of the
-    /// heartbeat timeout, and are recorded if the activity times out. Details without a JSON form are ignored.
+    /// Sets the details of the next heartbeat, which report progress. The host sends the newest details within a third
+    /// of the heartbeat timeout. If the activity times out, they are recorded. Details that cannot be serialized as
+    /// JSON are ignored.
     pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) {
         if let Ok(details) = Payload::of(details) {
             self.details.send_replace(Some(details));
@@ -39,7 +40,8 @@ impl ActivityContext {
     }
 
     /// Returns the details of the last [`heartbeat`](Self::heartbeat) of an earlier attempt, so that this attempt can
-    /// continue from there. `None` on the first attempt, if there were no details, or if they are not a `T`.
+    /// continue from that point. Returns `None` on the first attempt, if there were no details, or if the details are
+    /// not a `T`.
     pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
         self.last_details.as_ref()?.read().ok()
     }
@@ -63,16 +65,17 @@ impl ActivityContext {
         self.trace.iter().flat_map(TraceContext::headers)
     }
 
-    /// Waits until the activity should stop, because its cancellation was requested or it is no longer open. Heartbeats
-    /// report this, so the activity needs a heartbeat timeout or must call [`heartbeat`](Self::heartbeat).
+    /// Waits until the activity should stop, because its cancellation was requested or it is no longer open. The
+    /// responses to heartbeats report this. Therefore the activity needs a heartbeat timeout or must call
+    /// [`heartbeat`](Self::heartbeat).
     pub async fn canceled(&self) {
         if self.canceled.clone().wait_for(|canceled| *canceled).await.is_err() {
-            // The host is gone, so no cancellation can arrive any more.
+            // The host no longer exists, so no cancellation can arrive.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns whether the activity should stop.
+    /// Returns true if the activity should stop.
     pub fn is_canceled(&self) -> bool {
         *self.canceled.borrow()
     }

@@ -1,4 +1,4 @@
-//! The host: polls a task list and runs activities on the tasks it receives.
+//! The host: polls a task list and runs activities for the tasks that it receives.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -23,17 +23,17 @@ use crate::{Activity, ActivityContext, ActivityFailure};
 /// Time for which the host retries the delivery of an answer if the activity has no start-to-close timeout.
 const ANSWER_WAIT: Duration = Duration::from_secs(300);
 
-/// Interval of heartbeats for activities without a heartbeat timeout that set details.
+/// Interval of heartbeats for an activity that sets details but has no heartbeat timeout.
 const DETAILS_EVERY: Duration = Duration::from_secs(10);
 
-/// Default time that activities may continue after the host was asked to stop.
+/// Default time for which activities may continue after the host was asked to stop.
 const DRAIN_WAIT: Duration = Duration::from_secs(30);
 
-/// Default number of concurrent activities. Our choice: easily handled by programs that wait for others, and bearable
+/// Default number of concurrent activities. Our choice: easy for programs that wait for other systems, and acceptable
 /// for programs that compute.
 const ACTIVITIES_AT_ONCE: usize = 16;
 
-/// An activity with its types erased.
+/// An activity whose input and output types are erased.
 #[async_trait]
 trait AnyActivity: Send + Sync {
     async fn run(&self, context: ActivityContext, input: Option<Payload>) -> Result<Payload, ActivityFailure>;
@@ -73,23 +73,24 @@ impl Host {
         Self { client, list: list.into(), identity, concurrency, interval, drain_wait, activities: HashMap::new() }
     }
 
-    /// Registers this activity. A later registration of the same type replaces it.
+    /// Registers this activity. If an activity of the same type is already registered, replaces it.
     #[must_use]
     pub fn register(mut self, activity: impl Activity) -> Self {
         self.activities.insert(activity.activity_type().to_owned(), Arc::new(activity));
         self
     }
 
-    /// Sets the maximum number of concurrent activities. Default: 16. Activities beyond this number wait on the task
-    /// list. Each activity taken from there costs the service an additional commit, so give a host as many slots as it
-    /// can handle.
+    /// Sets the maximum number of concurrent activities. Default: 16. Further activities wait on the task list. Each
+    /// activity that has to wait costs the service an additional commit. Therefore set this to the number of activities
+    /// that the host can handle.
     #[must_use]
     pub fn concurrency(mut self, activities: usize) -> Self {
         self.concurrency = activities.max(1);
         self
     }
 
-    /// Limits the number of activities taken per second, evenly spaced. Default: no limit. Zero or less means no limit.
+    /// Limits the number of activities taken per second, evenly spaced. Default: no limit. A value of at most 0 means
+    /// no limit.
     #[must_use]
     pub fn rate_limit(mut self, per_second: f64) -> Self {
         self.interval = (per_second > 0.0).then(|| Duration::try_from_secs_f64(1.0 / per_second).ok()).flatten();
@@ -103,20 +104,21 @@ impl Host {
         self
     }
 
-    /// Sets how long activities may continue after the host was asked to stop. Default: 30 seconds. Activities that are
-    /// not done by then are dropped at their next await and left to their timeouts.
+    /// Sets the time for which activities may continue after the host was asked to stop. Default: 30 seconds.
+    /// Activities that are still running after this time are dropped at their next await. They get no answer and time
+    /// out.
     #[must_use]
     pub fn drain_wait(mut self, wait: impl Into<Duration>) -> Self {
         self.drain_wait = wait.into();
         self
     }
 
-    /// Runs until SIGTERM or ctrl-c, then finishes the activities it has taken.
+    /// Runs until SIGTERM or Ctrl-C, then finishes the activities that it has taken.
     pub async fn run(self) {
         self.run_until(baton_client::shutdown::requested()).await;
     }
 
-    /// Runs until `stop` resolves, then finishes the activities it has taken.
+    /// Runs until `stop` resolves, then finishes the activities that it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let Self { client, list, identity, concurrency, interval, drain_wait, activities } = self;
         let settings = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
@@ -140,7 +142,7 @@ struct OfActivity {
     workflow_id: Arc<str>,
     activity_id: Arc<str>,
     patience: Duration,
-    /// True if this answer is a failure that replaces a refused answer.
+    /// True if this answer is a failure that replaces an answer which the service has refused.
     is_refused: bool,
 }
 
@@ -170,8 +172,8 @@ impl Works<ActivityKind> for ActivityWorker {
             scheduled_event_id: task.scheduled_event_id,
             attempt: task.attempt,
             timeouts,
-            // Until this attempt sets details, its heartbeats repeat those of the last attempt, so that the next
-            // attempt has them.
+            // Until this attempt sets details, its heartbeats repeat the details of the previous attempt, so that they
+            // are not lost for the next attempt.
             details: Arc::new(watch::Sender::new(task.heartbeat_details.clone())),
             last_details: task.heartbeat_details,
             canceled,
@@ -204,7 +206,8 @@ impl Works<ActivityKind> for ActivityWorker {
                 if error.is_retryable() || of.is_refused {
                     return None;
                 }
-                // The answer itself is invalid, e.g. too large. Report that instead of letting the activity time out.
+                // The answer itself is invalid, e.g. too large. The host reports this failure instead of letting the
+                // activity time out.
                 let (reason, details) = ("answer-refused".to_owned(), Payload::of(&error.to_string()).ok());
                 let failure = FailActivity { reason, details, non_retryable: true, retry_after: None };
                 let reply =
@@ -249,7 +252,7 @@ async fn run_activity(
     })
 }
 
-/// Sends heartbeats while an activity runs, and sets `cancel` when it should stop.
+/// Sends heartbeats while an activity runs. Sets `cancel` if the activity should stop.
 async fn send_heartbeats(
     client: &Client,
     token: &str,
@@ -264,8 +267,7 @@ async fn send_heartbeats(
     let every = timeout.map_or(DETAILS_EVERY, |timeout| timeout / 3).max(Duration::from_millis(10));
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // With a heartbeat timeout, the first heartbeat is due after one interval, because ActivityStarted counts as the
-    // first.
+    // With a heartbeat timeout, ActivityStarted counts as the first heartbeat. The next one is due after one interval.
     if timeout.is_some() {
         ticks.tick().await;
     }
@@ -273,7 +275,7 @@ async fn send_heartbeats(
         ticks.tick().await;
         let newest = details.borrow_and_update().clone();
         // Boxed because few activities send heartbeats. Otherwise the future of every activity would reserve space for
-        // this one.
+        // the future of a heartbeat.
         match Box::pin(client.heartbeat(token, newest)).await {
             Ok(false) => {}
             Ok(true) => {
@@ -320,8 +322,8 @@ mod tests {
             "attempt": 1, "timeouts": {},
         });
         let size = size_of_val(&Arc::new(worker).work(serde_json::from_value(task).unwrap()));
-        // The host moves this future for every activity. It was half as large again when it held the future of a
-        // heartbeat.
+        // The host moves this future for every activity. When it contained the future of a heartbeat, it was one and a
+        // half times as large.
         assert!(size <= 2_560, "{size}");
     }
 }

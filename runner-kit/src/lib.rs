@@ -1,8 +1,9 @@
-//! A kit for writing activities: functions that do the work, on the machines that are allowed to do it.
+//! A kit for writing activities: functions that do the work, on the machines that are allowed to do this work.
 //!
 //! An activity takes a typed input and returns a typed output or an [`ActivityFailure`]. A [`Host`] polls a task list,
-//! runs the activities registered with it, and answers. To deploy a runner on a separate list (say `PCI`, on separate
-//! servers), give it only the list's name and a credential that may poll it.
+//! runs the activities that are registered with it, and sends their answers. A runner can be deployed on a separate
+//! list, for example on the list `PCI` on separate servers. Configure it with the name of this list and a credential
+//! that may poll the list.
 //!
 //! ```no_run
 //! use baton_runner_kit::{ActivityContext, ActivityFailure, Host, activity_fn};
@@ -32,16 +33,16 @@
 //! ```
 //!
 //! An activity that can stop early awaits [`ActivityContext::canceled`] alongside its work. A long activity with a
-//! heartbeat timeout needs to do nothing: the host sends the heartbeats, with the newest details that the activity set.
+//! heartbeat timeout need not send heartbeats: the host sends them, with the newest details that the activity has set.
 //!
-//! The decider determines with a retry policy whether failures are retried. The service then hands the activity out
-//! again, with the attempt number in [`ActivityContext::attempt`] and the last details in
-//! [`ActivityContext::last_heartbeat`]. [`ActivityFailure::non_retryable`] ends the retries,
-//! [`ActivityFailure::retry_after`] sets the wait.
+//! The decider determines with a retry policy whether failures are retried. For a retry, the service dispatches the
+//! activity again. [`ActivityContext::attempt`] is the number of the attempt, and [`ActivityContext::last_heartbeat`]
+//! returns the last details of an earlier attempt. [`ActivityFailure::non_retryable`] ends the retries, and
+//! [`ActivityFailure::retry_after`] sets the delay before the next attempt.
 //!
-//! One program can use both kits: an [`ActivityContext`] and an [`ActivityFailure`] belong to an activity, the decider
-//! kit's `Context` and `Failure` to a flow. [`Duration`] is the same type in both, in whole milliseconds. Functions
-//! that take one also take a [`std::time::Duration`].
+//! One program can use both kits. [`ActivityContext`] and [`ActivityFailure`] are the types for activities; `Context`
+//! and `Failure` of the decider kit are the types for flows. [`Duration`] is the same type in both kits and counts
+//! whole milliseconds. Functions that take a [`Duration`] also take a [`std::time::Duration`].
 
 mod activity;
 mod context;

@@ -36,7 +36,7 @@ impl Running {
     }
 }
 
-/// Returns a task of this type whose token is its id.
+/// Returns a task of this type, with the id as its token.
 fn task(id: &str, activity_type: &str) -> Value {
     json!({
         "token": id, "domain": "default", "workflowId": "w", "runId": "00000000-0000-0000-0000-000000000007",
@@ -55,14 +55,14 @@ async fn double(_: ActivityContext, number: u64) -> Result<u64, ActivityFailure>
     Ok(number * 2)
 }
 
-/// Waits until it is canceled, and stops.
+/// Waits until the activity is canceled, then stops.
 async fn wait(context: ActivityContext, (): ()) -> Result<(), ActivityFailure> {
     context.canceled().await;
     Err(ActivityFailure::canceled().details("stopped half-way"))
 }
 
-/// Returns an activity that never ends. For each start the receiver gets a channel that closes when the activity is
-/// dropped.
+/// Returns an activity that never ends. For each start of the activity, the receiver gets a channel that closes when
+/// this execution is dropped.
 fn hanging() -> (impl Activity, UnboundedReceiver<oneshot::Receiver<()>>) {
     let (begin, begun) = unbounded_channel();
     let hang = move |_: ActivityContext, (): ()| {
@@ -98,7 +98,7 @@ async fn an_answer_brings_the_next_activity() {
     let second = running.about("b", "success").await;
     assert_eq!(second.body["result"], 10);
     second.record(Value::Null).await;
-    // The response to that answer contained no activity.
+    // The response to the first activity's answer contained no further activity.
     running.poll().await.answer(204, &Value::Null).await;
     running.poll().await;
 }
@@ -204,7 +204,7 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
     let given = json!({ "timeouts": { "heartbeat": "PT30S" }, "heartbeatDetails": "details of the last attempt" });
     running.poll().await.answer(200, &with(task("a", "work"), given)).await;
     let begun = Instant::now();
-    // The first request comes after a third of the timeout.
+    // The first heartbeat is sent after a third of the timeout.
     while !running.double.has_request() {
         running.double.step(Duration::from_secs(1)).await;
     }
@@ -228,7 +228,7 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
     running.about("a", "success").await;
 }
 
-/// Waits for the next heartbeat, however long it takes.
+/// Advances the clock until the next heartbeat is sent, and returns it.
 async fn beats(running: &mut Running) -> Request {
     while !running.double.has_request() {
         running.double.step(Duration::from_millis(100)).await;
@@ -335,7 +335,7 @@ async fn a_lost_response_repeats_the_answer_and_its_poll() {
     let next = &again.body["poll"];
     assert_eq!((&again.body["result"], &next["pollId"]), (&json!(2), &poll_id));
     assert_eq!(next["attempt"], 2, "the lost response may have contained an activity");
-    // The first attempt was recorded, so no failure replaces it.
+    // The first attempt of the answer was recorded, so the host does not send a failure instead.
     again.refuse(409, "activity-closed", false).await;
     let poll = running.poll().await;
     assert!(poll.body["pollId"] != poll_id && poll.body.get("attempt").is_none(), "{}", poll.body);
@@ -392,7 +392,7 @@ async fn concurrent_activities_are_limited() {
         held.notified().await;
     }
     free.notify_one();
-    // All three slots are busy: the next request is an answer, and contains the next poll.
+    // All three slots are busy. The next request is therefore an answer, which also contains the next poll.
     let answer = running.double.next("/success").await;
     assert!(answer.body["poll"].is_object());
 }
@@ -438,7 +438,7 @@ async fn stops_while_it_holds_an_activity() {
     let mut running = Running::start(|host| host.register(activity_fn("hold", hold)).concurrency(2)).await;
     running.poll().await.answer(200, &task("a", "hold")).await;
     held.notified().await;
-    // The other slot is polling and is dropped.
+    // The other slot is polling. Its poll is dropped when the host stops.
     let waiting = running.poll().await;
     running.stop().await;
     waiting.until_closed().await;

@@ -1,8 +1,8 @@
-//! Build script: renders the documentation as the HTML pages that the service serves below `/docs`.
+//! Build script that renders the documentation as the HTML pages that the service serves below `/docs`.
 //!
-//! `book/` contains links to the repository's documents at the same relative paths, so that the published package
-//! includes them. `book/docs/README.md` lists the pages in their order. The output is a table of compressed files,
-//! which `src/http/docs.rs` includes.
+//! `book/` contains links to the documents of the repository, at the same relative paths, so that the published package
+//! includes the documents. `book/docs/README.md` lists the pages in their order. The output is a table of compressed
+//! files, which `src/http/docs.rs` includes.
 
 mod page;
 mod summary;

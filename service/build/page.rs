@@ -1,4 +1,4 @@
-//! Renders one page: converts its Markdown to HTML, collects its headings, and adds the frame that all pages have.
+//! Renders one page: converts its Markdown to HTML, collects its headings, and adds the header, navigation and footer.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Par
 
 use crate::summary::{Entry, Summary, resolve};
 
-/// Files that are not pages but that the service serves, with their paths there.
+/// Linked files that are not pages but that the service serves, each with the path at which the service serves it.
 const SERVED: [(&str, &str); 1] = [("docs/openapi.json", "/openapi.json")];
 
 /// Deepest level of headings that the search can find.
@@ -64,14 +64,14 @@ pub(crate) fn render(markdown: &str, entry: &Entry, summary: &Summary) -> Page {
 struct Renderer<'a> {
     entry: &'a Entry,
     summary: &'a Summary,
-    /// For each link that is open at this point: whether it is rendered as a link.
+    /// For each link whose end has not been reached, the outermost first: true if it is rendered as a link.
     links: Vec<bool>,
     table: Table,
-    /// Number of headings so far with each anchor.
+    /// Number of headings found so far with each anchor.
     anchors: BTreeMap<String, usize>,
 }
 
-/// State of the table that is open at this point.
+/// State of the table that is being rendered.
 #[derive(Default)]
 struct Table {
     alignments: Vec<Alignment>,
@@ -96,7 +96,8 @@ impl Renderer<'_> {
                     CodeBlockKind::Fenced(info) => info.split([',', ' ']).next().unwrap_or_default().to_owned(),
                     CodeBlockKind::Indented => "text".to_owned(),
                 };
-                // Code blocks get the focus, because the keyboard scrolls only the element with the focus.
+                // Code blocks can receive the keyboard focus, because the keyboard scrolls only an element that has the
+                // focus.
                 Event::Html(format!("<pre tabindex=\"0\"><code class=\"language-{}\">", escape(&language)).into())
             }
             Event::End(TagEnd::CodeBlock) => Event::Html("</code></pre>\n".into()),
@@ -156,7 +157,7 @@ impl Renderer<'_> {
 }
 
 impl Table {
-    /// Returns the start of the next table cell.
+    /// Returns the start tag of the next table cell.
     fn cell(&mut self) -> String {
         let is_right = self.alignments.get(self.column) == Some(&Alignment::Right);
         self.column += 1;
@@ -203,7 +204,7 @@ impl Page {
         format!("[{},{},[{}]]", quote(&entry.path), quote(&entry.title), headings.join(","))
     }
 
-    /// Returns the list of headings that is shown beside the page.
+    /// Returns the list of headings that is shown next to the page.
     fn contents(&self) -> String {
         let sections: Vec<_> = self.headings.iter().filter(|heading| heading.level == HeadingLevel::H2).collect();
         if sections.len() < 2 {
@@ -284,8 +285,8 @@ impl Frame<'_> {
         )
     }
 
-    /// Returns the list of all pages. The last part is long, so unless it contains the current page, only its heading
-    /// is shown.
+    /// Returns the list of all pages. The last part has many pages. If the current page is not one of them, only the
+    /// heading of this part is shown.
     fn navigation(&self, here: Option<&Entry>) -> String {
         let is_here = |entry: &Entry| here.is_some_and(|here| here.path == entry.path);
         let mut list = String::new();

@@ -10,7 +10,7 @@ const INDEX: &str = "docs/README.md";
 
 /// Page of the documentation.
 pub(crate) struct Entry {
-    /// Source file, relative to the repository.
+    /// Source file, relative to the root of the repository.
     pub(crate) file: String,
     /// Path of the page in the service.
     pub(crate) path: String,
@@ -58,7 +58,7 @@ impl Summary {
         Ok(Self { index, parts, paths })
     }
 
-    /// Returns all pages in their order, beginning with the table of contents itself.
+    /// Returns all pages in their order. The first page is the table of contents itself.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         std::iter::once(&self.index).chain(self.parts.iter().flat_map(|part| &part.entries))
     }
@@ -76,7 +76,8 @@ fn link_of(line: &str) -> Option<(&str, &str)> {
     target.strip_suffix(".md").map(|_| (title, target))
 }
 
-/// Returns the path of a file to which another file links, relative to the repository.
+/// Returns the path of a linked file, relative to the root of the repository. `from` is the file that contains the
+/// link.
 pub(crate) fn resolve(from: &str, target: &str) -> String {
     let mut segments: Vec<&str> = from.split('/').collect();
     segments.pop();
@@ -90,7 +91,8 @@ pub(crate) fn resolve(from: &str, target: &str) -> String {
     segments.join("/")
 }
 
-/// Returns the path of the page for a file: `/docs/tls` for `docs/tls.md`, `/docs/tests` for `tests/README.md`.
+/// Returns the path of the page for a file, for example `/docs/tls` for `docs/tls.md`, and `/docs/tests` for
+/// `tests/README.md`.
 fn path_of(file: &str) -> String {
     let stem = file.strip_suffix(".md").unwrap_or(file);
     let stem = stem.strip_suffix("/README").unwrap_or(stem);

@@ -1,5 +1,6 @@
-// Builds the console: what the service serves, in dist/, the same bytes from the same sources on every machine.
-// Names are fixed, so that the service serves them with an ETag and a page that is open finds them again.
+// Builds the console: writes the files that the service serves to dist/. The same sources result in the same bytes on
+// every machine. File names do not change, so that an open page can compare its version by ETag with the version of the
+// service.
 //
 //   node build.mjs [FOLDER]        default: dist
 import { build } from 'esbuild';
@@ -8,7 +9,7 @@ import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-/** Ours: what a page may transfer at most, gzipped, in bytes. The promise is 250 KB; this is our own aim. */
+/** Maximum size of the files of a page, gzipped, in bytes. Our choice: well below the promised 250 KB. */
 const GZIPPED_BYTES_MAX = 84 * 1024;
 
 const outdir = resolve(process.argv[2] ?? fileURLToPath(new URL('./dist', import.meta.url)));
@@ -40,7 +41,7 @@ for (const name of ['index.html', 'icon.svg']) {
   await writeFile(new URL(name, dist), await readFile(new URL(`./src/${name}`, import.meta.url)));
 }
 
-// Licenses of the bundled packages.
+// Writes the licenses of the bundled packages.
 const notices = [];
 for (const name of ['preact', '@preact/signals', '@preact/signals-core', 'marked']) {
   notices.push(`${name}\n\n${await readFile(new URL(`./node_modules/${name}/LICENSE`, import.meta.url), 'utf8')}`);
@@ -48,7 +49,7 @@ for (const name of ['preact', '@preact/signals', '@preact/signals-core', 'marked
 await writeFile(new URL('licenses.txt', dist), notices.join('\n\n'));
 
 let total = 0;
-// The documentation's files are loaded by its pages alone.
+// The files of the documentation are loaded only by the documentation's pages, so they do not count.
 const files = ['index.html', 'icon.svg', 'boot.js', 'console.js', 'console.css'];
 for (const name of [...files, 'docs.js', 'docs.css']) {
   const bytes = await readFile(new URL(name, dist));

@@ -22,13 +22,13 @@ const BATCH_LINES_MAX: usize = 1_024;
 /// Maximum time for which a shutdown waits until the queued lines are written. Our choice.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// Mode of the file, which contains personal data.
+/// Permission mode of the log file. Only its owner may read it, because it contains personal data.
 const FILE_MODE: u32 = 0o600;
 
-/// Destination of the lines.
+/// Destination of the access log's lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
-    /// Standard output, which the command line writes as `-`.
+    /// Standard output, given as `-` on the command line.
     Stdout,
     /// A file to append to. It may be moved at any time, for example by log rotation; further lines go to a new file
     /// at the same path.
@@ -52,13 +52,13 @@ enum Message {
     Flush(oneshot::Sender<()>),
 }
 
-/// The sending side of the access log.
+/// Handle with which requests queue lines for the access log.
 pub struct AccessLog {
     messages: SyncSender<Message>,
     count_lost: Arc<CountLost>,
 }
 
-/// Callback that receives a number of lost lines.
+/// Function that is called with the number of lines that could not be written.
 type CountLost = dyn Fn(u64) + Send + Sync;
 
 impl AccessLog {
@@ -97,7 +97,7 @@ impl AccessLog {
     }
 }
 
-/// Writes lines until all senders are dropped.
+/// Body of the writing thread. Writes queued lines until all senders are dropped.
 fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLost) {
     let mut is_failing = false;
     while let Ok(first) = received.recv() {
@@ -123,13 +123,13 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
         }
         is_failing = written.is_err();
         for done in waiting {
-            // The caller may have stopped waiting.
+            // The send fails if `flush` has stopped waiting.
             let _ = done.send(());
         }
     }
 }
 
-/// Open output of the log.
+/// The output to which the writing thread writes.
 enum Sink {
     Stdout,
     File { path: PathBuf, file: Option<File> },

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Minimum time between two returns of memory by one thread. Our choice: short enough for operators who watch memory
-/// usage, and long enough that the cost does not matter (about a millisecond after a burst, microseconds otherwise).
+/// usage, and long enough that the cost does not matter. A return costs about a millisecond after a burst of requests,
+/// and microseconds otherwise.
 const RETURN_EVERY: Duration = Duration::from_secs(2);
 
 std::thread_local! {

@@ -1,5 +1,5 @@
-//! The router of all HTTP endpoints: the REST API, the SWF protocol, and the calls between nodes. Also the access
-//! table of these calls.
+//! The router of all HTTP endpoints: the REST API, the SWF protocol, and the calls between nodes. This module also
+//! builds the access table of these calls.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{nodes, rest, swf};
 
 pub use crate::rest::{document, recorded_document};
 
-/// Version of the REST API, with which its paths begin.
+/// Version of the REST API, and first segment of its paths.
 pub const REST_VERSION: &str = "v1";
 
 /// Version of the SWF API. Source: the Amazon SWF API reference, "API Version 2012-01-25".

@@ -15,15 +15,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// small ones.
 pub const BYTES_IN_FLIGHT_MAX: usize = 256 * 1024 * 1024;
 
-/// Divisor of the budget that gives the part which unauthenticated requests may use. Our choice.
+/// Divisor for unauthenticated requests: together they may use the budget divided by this number. Our choice.
 const STRANGERS_PART: usize = 8;
 
-/// Maximum number of history pages that are built at the same time; further ones wait. Our choice: while it is built,
-/// a page takes several times its maximum size of 4 MiB.
+/// Maximum number of history pages that are built at the same time; further requests wait. Our choice: a page that is
+/// being built takes several times its maximum size of 4 MiB.
 const PAGES_AT_ONCE: usize = 8;
 
-/// Maximum number of large bodies that are parsed at the same time; further ones wait. Our choice: the number of cores,
-/// because parsing is pure computation.
+/// Maximum number of large bodies that are parsed at the same time; further requests wait. Our choice: the number of
+/// cores, because parsing is pure computation.
 fn parsed_at_once() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
@@ -31,8 +31,8 @@ fn parsed_at_once() -> usize {
 /// Free bytes that are required before a page is built. Our choice: about the maximum size of a page.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum size of a response in bytes that is counted but never refused. Our choice: a refused caller must still
-/// receive the reason.
+/// Maximum size of a small response in bytes. Small responses are counted but never refused, because a refused caller
+/// must still receive the reason. Our choice.
 const ANSWER_SMALL: usize = 16 * 1024;
 
 /// Error: too many bytes are in flight.
@@ -109,7 +109,7 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] if there are too few free bytes for a large page, so that it would be built in vain.
+    /// [`Exhausted`] if the budget has too few free bytes for a page of maximum size.
     pub(crate) async fn page(&self) -> Result<OwnedSemaphorePermit, Exhausted> {
         // `acquire_owned` fails only after the semaphore is closed, which never happens.
         let permit = Arc::clone(&self.pages).acquire_owned().await.map_err(|_| Exhausted)?;
@@ -121,7 +121,7 @@ impl Budget {
         Ok(permit)
     }
 
-    /// Returns a share of the budget for a response of this size. Small responses are never refused.
+    /// Takes the bytes of a response from the budget and returns them as a share. Small responses are never refused.
     pub(crate) fn answer(self: &Arc<Self>, bytes: usize) -> Result<Share, Exhausted> {
         let mut share = Share { budget: Arc::clone(self), who: Who::Known, bytes: 0 };
         if bytes <= ANSWER_SMALL {
@@ -134,7 +134,7 @@ impl Budget {
     }
 }
 
-/// Kind of a request's sender.
+/// Authentication status of a request's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
     /// Authenticated sender, or any sender if callers are not authenticated.
@@ -143,7 +143,7 @@ pub(crate) enum Who {
     Stranger,
 }
 
-/// Bytes taken from the budget, which are returned when this is dropped.
+/// Bytes taken from the budget, which are returned when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -178,7 +178,7 @@ impl Share {
         Ok(())
     }
 
-    /// Increases the share to at least this number of bytes.
+    /// Increases this share of the budget to at least this number of bytes.
     fn grow_to(&mut self, bytes: usize) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             None | Some(0) => Ok(()),
@@ -186,7 +186,7 @@ impl Share {
         }
     }
 
-    /// Reduces the share to at most this number of bytes.
+    /// Reduces this share of the budget to at most this number of bytes.
     fn shrink_to(&mut self, bytes: usize) {
         let beyond = self.bytes.saturating_sub(bytes);
         if beyond > 0 {
@@ -209,8 +209,8 @@ impl Share {
         }
     }
 
-    /// Moves a part of the share, which is as large as `bytes`, into the returned bytes. It is released when their
-    /// last clone is dropped.
+    /// Returns `bytes` in a form that takes their number of bytes out of this share. When the last clone of the
+    /// returned value is dropped, this part of the share returns to the budget.
     ///
     /// # Errors
     ///
@@ -238,7 +238,7 @@ impl Drop for Share {
     }
 }
 
-/// Bytes that one request holds until it is answered. Clones refer to the same bytes.
+/// Bytes of the budget that one request holds until it is answered. Clones refer to the same bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Purse(Arc<Mutex<Share>>);
 
@@ -273,7 +273,8 @@ impl Purse {
     }
 }
 
-/// Received bytes of a request body. Their purse is charged before memory is allocated for them.
+/// Received bytes of a request body. Before memory is allocated for them, it is taken from the request's purse, which
+/// is its part of the budget.
 #[derive(Debug)]
 pub(crate) struct GatheredBytes {
     bytes: Vec<u8>,
@@ -288,7 +289,7 @@ impl GatheredBytes {
         Self { bytes: Vec::new(), purse }
     }
 
-    /// Returns the purse that is charged for these bytes.
+    /// Returns the purse (the request's part of the memory budget) from which these bytes are taken.
     pub(crate) fn purse(&self) -> &Purse {
         &self.purse
     }
@@ -301,8 +302,8 @@ impl GatheredBytes {
     pub(crate) fn push(&mut self, some: &[u8], expected: Option<usize>) -> Result<(), Exhausted> {
         let needed = self.bytes.len() + some.len();
         if needed > self.bytes.capacity() {
-            // Memory grows with the number of received bytes. The announced size is not used for this, because a
-            // client can announce anything.
+            // Memory grows with the number of received bytes. The announced size only limits this growth, because a
+            // client can announce any size.
             let doubled = needed.max(2 * self.bytes.capacity()).max(GATHERED_MIN);
             let room = expected.map_or(doubled, |expected| doubled.min(expected.max(needed)));
             self.purse.with(|share| share.grow_to(room))?;
@@ -338,7 +339,7 @@ mod tests {
         share.shrink_to((1 << 20) - 1);
         GatheredBytes::new(purse.clone()).push(b"x", Some(1)).unwrap();
         assert_eq!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(b"x", Some(1)), Err(Exhausted));
-        // The purse still holds the request's bytes after parsing, because the parsed data takes as much memory.
+        // After parsing, the purse still holds the bytes of the request, because the parsed data takes as much memory.
         assert_eq!(budget.taken(), 1 << 20);
         drop(purse);
         drop(share);
@@ -387,8 +388,8 @@ mod tests {
         assert_eq!(budget.taken(), 1 << 16);
         drop(part);
         assert_eq!(budget.taken(), 0);
-        // A response that is longer than announced takes more bytes from the budget; if there are none, it is not
-        // written.
+        // A response that is longer than announced takes more bytes from the budget. If the budget has none left, the
+        // response is not written.
         let mut share = budget.answer(10).unwrap();
         assert!(share.hold(Bytes::from(vec![0; 1 << 20])).is_ok());
         assert_eq!(share.hold(Bytes::from(vec![0; (1 << 20) + 1])), Err(Exhausted));

@@ -11,15 +11,16 @@ use toml::de::{DeTable, DeValue};
 /// Permission bits that must not be set for a file with secrets. They concern all users except the owner.
 const OTHERS: u32 = 0o077;
 
-/// Permission bits that must not be set for a file with secrets that is owned by root. The group may read it, because
-/// a service that must not change its files can get access to them this way. Source: `PostgreSQL`'s rule for the key
-/// of its certificate.
+/// Permission bits that must not be set for a file that contains secrets and is owned by root. The file's group may
+/// read it, so that the service can run as a user of that group, who can read but not change the file. Source:
+/// `PostgreSQL`'s rule for the key of its certificate.
 const OTHERS_THAN_ROOT: u32 = 0o037;
 
 /// Sections that contain secrets: credentials, and the addresses and commands of functions.
 const SECRET_KEYS: [&str; 2] = ["credentials", "lambda"];
 
-/// Beginnings of parser messages that contain at most a key, but no value.
+/// Beginnings of parser messages that may be shown for sections with secrets, because such a message contains at most a
+/// key and no value.
 const NAMES_A_KEY: [&str; 4] = ["unknown field", "missing field", "duplicate field", "expected a time such as"];
 
 /// Reads and parses a configuration file.
@@ -45,7 +46,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         // An empty span means that the error concerns the whole file.
         let key = error.span().filter(|span| !span.is_empty()).and_then(|span| key_of(&root()?, &span));
         let message = error.message();
-        // If the key is unknown, the value may be secret.
+        // If the key of the error is not known, the message may contain a secret value.
         let may_be_secret = key.as_ref().is_none_or(|key| SECRET_KEYS.iter().any(|of| key.starts_with(of)));
         let names_a_key = NAMES_A_KEY.iter().any(|begin| message.starts_with(begin));
         let place = key.map(|key| format!("{}`{key}`: ", at(&error))).unwrap_or_default();
@@ -166,7 +167,7 @@ mod tests {
             ("[[credentials]]\noperator = true".to_owned(), "line 1, column 1: `credentials[0]`: missing field `name`"),
             (format!("{issuer}claim = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `has`"),
             (format!("{issuer}has = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `claim`"),
-            // The line is incomplete, so that its key is unknown to the parser.
+            // serde reports errors in flattened fields without their position, so the key of this error is not known.
             ("log-json = true\nkey-file = 'hunter2'".to_owned(), "the value is not of the kind"),
         ] {
             let said = parse::<File>(&text).unwrap_err();

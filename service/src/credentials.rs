@@ -13,14 +13,15 @@ use service::reload::{FileWatch, Why};
 use crate::config;
 use crate::settings::{Serve, must_be_shown};
 
-/// Name of the credentials as a reloaded file in `/readyz`, the metrics and the log.
+/// Name under which `/readyz`, the metrics and the log report that credentials were reloaded.
 const WHAT: &str = "credentials";
 
 /// Sections of the configuration file that take effect when the file is reloaded. All others take effect at the next
 /// start.
 const READ_AGAIN: [&str; 3] = ["credentials", "issuers", "limits"];
 
-/// Time between two checks for secrets that expire soon. Our choice: also the precision of the metric about them.
+/// Time between two checks for secrets that expire soon. Our choice. This is also the precision of the metric about
+/// secrets that expire soon.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
@@ -75,7 +76,7 @@ impl Keeper {
             let stanzas = file.stanzas();
             let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
             must_be_shown(&stanzas.credentials, self.asks_callers).map_err(|error| format!("{path}: {error}"))?;
-            // Watching begins before the files are read, so that no change is missed.
+            // The key files of issuers are watched before `replace` reads them, so that no change is missed.
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
@@ -122,8 +123,8 @@ impl Keeper {
         }
     }
 
-    /// Returns the domains in the file that do not exist, each with a description of the credential or quota that
-    /// names it. Also updates the metric about them.
+    /// Returns the domains that the file names but that do not exist, each with a description of the credential or
+    /// quota that names it. Also updates the metric about them.
     async fn look_for_unknown_domains(&self) -> BTreeMap<String, String> {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {
@@ -147,8 +148,8 @@ impl Keeper {
         named
     }
 
-    /// Logs a warning about each secret that expires soon, but only once per secret. `told` contains those already
-    /// logged.
+    /// Logs a warning about each secret that expires soon, but only once per secret. The parameter contains the secrets
+    /// that were already logged.
     fn warn_of_expiry(&self, told: &mut BTreeSet<(String, String)>) {
         let expiring = self.credentials.expiring(self.front.engine().clock().now());
         self.front.engine().metrics().secrets_expiring(expiring.len());

@@ -2,17 +2,18 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Number of file descriptors reserved for everything except client connections. Our choice: a dozen for the store,
-/// four for each of 64 commands of Lambda tasks, and as many again for calls to functions, other nodes and a
-/// database.
+/// Number of file descriptors reserved for everything except client connections. Our choice: a dozen for the store, and
+/// 256 for commands of Lambda tasks (four for each of 64). The rest is for HTTP requests to functions, other nodes and
+/// a database.
 const RESERVE: usize = 512;
 
 /// Minimum number of file descriptors with which the service starts. Our choice: half of them suffice for the store,
 /// the runtime and its sockets.
 const DESCRIPTORS_MIN: usize = 64;
 
-/// Raises the limit on open files as far as possible, and returns the maximum number of connections. That is `wanted`
-/// or the default, or less if the limit requires it. Logs a warning if it is less than `wanted`.
+/// Raises the limit on open files as far as possible, and returns the maximum number of connections. The result is
+/// `wanted` if given, otherwise the default, or less if the limit on open files requires it. Logs a warning if it is
+/// less than `wanted`.
 ///
 /// # Errors
 ///

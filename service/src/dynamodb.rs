@@ -22,8 +22,8 @@ use store::Store;
 /// Default name of the table.
 const TABLE_DEFAULT: &str = "baton";
 
-/// A DynamoDB table, and its address. Credentials come from the sources of every AWS tool; for an address of this
-/// machine, made-up credentials are used if none are configured.
+/// Options that select a DynamoDB table and its endpoint. Credentials come from the standard sources of AWS tools. If
+/// the endpoint is on this machine and no credentials are configured, made-up ones are used.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct Table {
@@ -34,8 +34,8 @@ pub(crate) struct Table {
     /// Region of the table [default: that of `AWS_REGION`, of the profile, or of this machine]
     #[arg(help_heading = "DynamoDB options", long, value_name = "REGION")]
     region: Option<String>,
-    /// URL of DynamoDB Local or Alternator instead of AWS. On this machine, made-up credentials are used if none are
-    /// configured
+    /// URL of DynamoDB Local or Alternator instead of AWS. If it is on this machine and no credentials are configured,
+    /// made-up credentials are used
     #[arg(help_heading = "DynamoDB options", long, env = "BATON_ENDPOINT_URL", value_name = "URL")]
     endpoint_url: Option<String>,
     /// Accept a table with provisioned capacity
@@ -89,7 +89,8 @@ const READ_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(5
 #[cfg(feature = "dynamodb")]
 const READ_TRIES: u32 = 8;
 
-/// For an endpoint on this machine: access key of the made-up credentials, and region if none is configured.
+/// Access key of the made-up credentials for an endpoint on this machine. Also the region for such an endpoint if none
+/// is configured.
 #[cfg(feature = "dynamodb")]
 const LOCAL: &str = "local";
 

@@ -14,28 +14,28 @@ use service::tls::{Tls, TlsCallers, TlsFiles};
 
 use crate::config;
 
-/// Name of the TLS files in reports about reloaded files.
+/// Name under which `/readyz`, the metrics and the log report that the TLS files were reloaded.
 const RELOADED: &str = "tls";
 
 /// TLS options of the listener.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(crate) struct EncryptionOptions {
-    /// PEM file with the service's certificate chain: the service then accepts only HTTPS. It is read again when it
-    /// changes
+    /// PEM file with the service's certificate chain. With it, the service accepts only HTTPS. The file is reloaded
+    /// when it changes
     #[arg(help_heading = "TLS options", long, env = "BATON_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// PEM file with the private key of the certificate, without a passphrase
     #[arg(help_heading = "TLS options", long, env = "BATON_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// PEM file with authorities of client certificates. A client whose certificate belongs to a credential needs no
-    /// secret
+    /// PEM file with the certificate authorities of clients. A client whose certificate belongs to a credential needs
+    /// no secret
     #[arg(help_heading = "TLS options", long, env = "BATON_TLS_CLIENT_CA", value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// Reject connections without a client certificate
     #[arg(help_heading = "TLS options", long, env = "BATON_TLS_CLIENT_REQUIRED")]
     tls_client_required: bool,
-    /// PEM file with authorities of the other nodes' certificates; no others are trusted [default: authorities of this
+    /// PEM file with the only certificate authorities that are trusted for other nodes [default: authorities of this
     /// machine]
     #[arg(help_heading = "TLS options", long, env = "BATON_NODES_CA", value_name = "FILE")]
     nodes_ca: Option<PathBuf>,

@@ -1,10 +1,12 @@
-//! Order of work under load: if there is more work than the processors can do, domains take turns. A request needs a
-//! *place* to be worked on, and each processor has a few places. This module owns the places and the queues of
-//! requests that wait for one. `order` decides which request is next.
+//! Order of requests under load. Each processor has a few *concurrency slots*, and a request needs a slot while it is
+//! processed. If more requests are ready than there are slots, the domains take turns in getting free slots. This
+//! module contains the slots ([`Places`]) and the queues of requests that wait for a slot. `order` decides which
+//! request gets the next free slot.
 //!
-//! A request holds a place only while it is being worked on. It gets one when it can continue, and releases it when
-//! it is answered or has to wait, for example for the store, a task, a change, or more of its body. So no waiting
-//! request holds a place, and no code needs to mark where waiting begins.
+//! A request holds a slot only while it is being processed. It gets a slot when it can continue. It releases the slot
+//! when it is answered or has to wait, for example for the store or for a task. A waiting request therefore holds no
+//! slot. A slot is released whenever the future of its request returns `Pending`. The code that processes requests
+//! therefore does not have to report that a request waits.
 
 mod order;
 
@@ -19,34 +21,34 @@ use tokio::time::Instant;
 
 use order::{Bounds, Granting, Round};
 
-/// Number of places per processor. Our choice: one request at work and one that is next, so that no processor waits
-/// for work. Requests that have a place run before all later ones. With more places, the requests of one domain could
-/// delay those of another.
+/// Number of concurrency slots per processor. Our choice: one slot for the request that is being processed, and one for
+/// the next request, so that no processor is idle between requests. A request with a slot is processed before all
+/// requests that are still queued. With more slots, the requests of one domain could therefore delay those of another.
 const PLACES_OF_PROCESSOR: usize = 2;
 
-/// Maximum number of requests per domain that wait for their first place. Our choice: at 0.1 ms per request, two
-/// processors serve them in less than half a second. A client that would wait longer should retry instead.
+/// Maximum number of requests per domain that wait for their first concurrency slot. Our choice: at 0.1 ms per request,
+/// two processors serve them in less than half a second. A client that would wait longer should retry instead.
 const WAITING_OF_DOMAIN_MAX: usize = 8_192;
 
-/// Maximum number of requests of all domains that wait for their first place. Our choice: twice the maximum of one
-/// domain.
+/// Maximum number of requests of all domains that wait for their first concurrency slot. Our choice: twice the maximum
+/// of one domain.
 const WAITING_MAX: usize = 16_384;
 
-/// Error: too many requests are waiting. Nothing was changed.
+/// Error: too many requests are waiting. The refused request has changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests are waiting")]
 pub(crate) struct Crowded;
 
-/// Statistics about waiting for places.
+/// Statistics about requests that wait for a concurrency slot.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Waited {
     /// Number of requests that are waiting now.
     pub(crate) now: usize,
-    /// Number of times that a request has waited.
+    /// Total number of waits of all requests. A request may wait several times.
     pub(crate) times: u64,
-    /// Total time for which requests have waited.
+    /// Total duration of all completed waits.
     pub(crate) long: Duration,
-    /// Number of refused requests.
+    /// Number of requests that were refused because too many were waiting.
     pub(crate) refused: u64,
 }
 
@@ -57,7 +59,8 @@ struct Rota {
 }
 
 impl Rota {
-    /// Requests a place for the request of this seat, and updates the statistics.
+    /// Gives a slot to the request whose waker is `claim`. If no slot is free, queues or refuses the request. Updates
+    /// the statistics.
     fn ask(&mut self, claim: &Arc<Seat>, must: bool) -> Granting {
         let asked = self.order.ask(&claim.domain, Arc::clone(claim), must);
         match asked {
@@ -71,7 +74,8 @@ impl Rota {
         asked
     }
 
-    /// Releases a place. Returns the seat that gets it next; the caller must wake its task after unlocking.
+    /// Releases a slot. If a request is waiting, it gets the slot, and its waker is returned. The caller must wake the
+    /// task of this request after unlocking.
     fn give_back(&mut self) -> Option<Arc<Seat>> {
         let next = self.order.give_back()?;
         if let SeatState::Waits { since } = next.set_state(SeatState::Given) {
@@ -81,14 +85,14 @@ impl Rota {
     }
 }
 
-/// All places of the service. Always behind an [`Arc`].
+/// All concurrency slots of the service. Always behind an [`Arc`].
 #[derive(Debug)]
 pub struct Places {
     inner: Mutex<Rota>,
 }
 
 impl Places {
-    /// Creates this number of places; if `None`, a number that depends on the processors.
+    /// Creates `at_once` slots. If `at_once` is `None`, the number of slots depends on the number of processors.
     pub(crate) fn new(at_once: Option<usize>) -> Arc<Self> {
         let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         let places = at_once.unwrap_or_else(|| PLACES_OF_PROCESSOR * processors());
@@ -101,14 +105,14 @@ impl Places {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the statistics about waiting.
+    /// Returns the statistics about requests that wait for a slot.
     pub(crate) fn waits(&self) -> Waited {
         let inner = self.lock();
         Waited { now: inner.order.waiting(), ..inner.waits }
     }
 
-    /// Returns a handle with which a request of this domain takes turns. If `must` is true, the request waits even if
-    /// the queue is full, instead of being refused.
+    /// Returns a handle with which a request of this domain gets concurrency slots. If `must` is true, the request
+    /// waits even if the queue is full, instead of being refused.
     pub(crate) fn claim(self: &Arc<Self>, domain: &str, must: bool) -> InTurn {
         let state = Mutex::new(SeatState::Begins { must });
         let (places, domain, task) = (Arc::clone(self), Arc::from(domain), AtomicWaker::new());
@@ -117,32 +121,33 @@ impl Places {
     }
 }
 
-/// State of a request with respect to places.
+/// Processing state of a request, which determines whether the request holds or needs a concurrency slot.
 #[derive(Debug, Clone, Copy)]
 enum SeatState {
-    /// Has not begun. Requests a place when it is polled.
+    /// Processing has not begun. The request needs a slot as soon as its future is polled.
     Begins { must: bool },
-    /// Waits for an event and has no place.
+    /// The request waits for an event, such as a response of the store, and has no slot.
     Rests,
-    /// Can continue, and waits for a place since this time.
+    /// The request can continue, but has been waiting for a slot since this time.
     Waits { since: Instant },
-    /// Has been given a place, and its task was woken.
+    /// The request has a slot, and its task was woken. The next step of processing has not begun.
     Given,
-    /// Has a place and is being worked on.
+    /// The request has a slot and is being processed.
     Works,
-    /// Has a place, is being worked on, and can continue immediately after that.
+    /// The request has a slot and is being processed. During this step, an event has occurred that lets the request
+    /// continue immediately after the step.
     WorksOn,
-    /// Is complete or was dropped.
+    /// The request is complete or was dropped.
     Over,
 }
 
-/// Waker of one request. An event wakes the seat; the seat requests a place, and wakes the request's task when it has
-/// one.
+/// Waker of one request. After an event that lets the request continue, the waker first gets a slot for the request and
+/// then wakes the request's task.
 #[derive(Debug)]
 struct Seat {
     places: Arc<Places>,
     domain: Arc<str>,
-    /// State of the request. Changed only while the places are locked.
+    /// State of the request. Changed only while the slots are locked.
     state: Mutex<SeatState>,
     task: AtomicWaker,
 }
@@ -157,7 +162,7 @@ impl Seat {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles an event after which the request can continue.
+    /// Handles an event that lets the request continue.
     fn handle_wake(self: &Arc<Self>) {
         let mut places = self.places.lock();
         let is_given = match self.state() {
@@ -184,7 +189,7 @@ impl Seat {
         }
     }
 
-    /// Starts a step of work if the request has a place or gets one.
+    /// Starts a step of processing if the request has a slot or gets one.
     fn begin_work(self: &Arc<Self>) -> Poll<Result<(), Crowded>> {
         let mut places = self.places.lock();
         match self.state() {
@@ -202,11 +207,11 @@ impl Seat {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends a step of work and releases the place. `is_ready` is true if the work is complete.
+    /// Ends a step of processing and releases the slot. `is_ready` is true if the result of the work is available.
     fn end_work(self: &Arc<Self>, is_ready: bool) {
         let mut places = self.places.lock();
         let previous = self.set_state(if is_ready { SeatState::Begins { must: true } } else { SeatState::Rests });
-        // The place goes to another waiting request first, even if this one can continue.
+        // The slot is first offered to waiting requests, even if this request can already continue.
         let next = places.give_back();
         let is_given = match previous {
             SeatState::WorksOn if !is_ready => {
@@ -234,7 +239,7 @@ impl Seat {
                 places.order.leave(&self.domain, |other| Arc::ptr_eq(other, self));
                 None
             }
-            // This also happens if the work has panicked.
+            // A request still has a slot if it is dropped before its step has ended, or if its step has panicked.
             SeatState::Given | SeatState::Works | SeatState::WorksOn => places.give_back(),
             SeatState::Begins { .. } | SeatState::Rests | SeatState::Over => None,
         };
@@ -255,7 +260,7 @@ impl Wake for Seat {
     }
 }
 
-/// Handle with which a request takes turns. Dropping it releases the request's place.
+/// Handle with which a request gets concurrency slots. Dropping the handle releases the slot if the request holds one.
 #[derive(Debug)]
 pub(crate) struct InTurn {
     claim: Arc<Seat>,
@@ -263,7 +268,8 @@ pub(crate) struct InTurn {
 }
 
 impl InTurn {
-    /// Runs this work to completion, whenever the request has a place.
+    /// Runs this work to completion, in steps. Each step is one poll of the future `work`, while the request has a
+    /// slot.
     ///
     /// # Errors
     ///
@@ -273,13 +279,13 @@ impl InTurn {
         poll_fn(move |context| self.poll(context, |context| Pin::new(&mut work).poll(context)))
     }
 
-    /// Runs one step of the work, if the request has a place.
+    /// Runs one step of the work, if the request has a slot or gets one.
     pub(crate) fn poll<T>(
         &self,
         context: &Context<'_>,
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, Crowded>> {
-        // The task is registered before a place is requested, so that no wake-up is lost.
+        // The task is registered before a slot is requested, so that no wake-up is lost.
         self.claim.task.register(context.waker());
         if let Err(crowded) = std::task::ready!(self.claim.begin_work()) {
             return Poll::Ready(Err(crowded));

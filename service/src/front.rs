@@ -1,5 +1,5 @@
-//! State shared by all HTTP endpoints: the engine, the memory budget, the turns of requests, and the results of
-//! reloading files.
+//! State shared by all HTTP endpoints: the engine, the memory budget, the concurrency slots of requests (`fair.rs`),
+//! and the results of reloading files.
 
 pub(crate) mod calls;
 mod metrics;
@@ -22,7 +22,7 @@ use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStatus;
 
-/// Settings of the front that an operator can change.
+/// Settings of [`Front`] that an operator can change.
 #[derive(Debug, Clone)]
 pub struct FrontSettings {
     /// Maximum number of bytes of requests and responses in flight.
@@ -52,7 +52,7 @@ struct FrontParts {
     tls: OnceLock<Arc<TlsStatus>>,
     /// Counters of the audit log; unset if there is none.
     audit: OnceLock<Arc<AuditCounts>>,
-    /// Status of shipping; unset if the store is not shipped.
+    /// Status of shipping, which continuously copies the store to an archive; unset if the store is not shipped.
     shipping: OnceLock<ShippingStatusFn>,
     /// Counters of spans; unset if they are not exported.
     spans: OnceLock<Arc<SpanCounts>>,
@@ -92,7 +92,8 @@ impl Front {
         &self.0.budget
     }
 
-    /// Returns the places of requests, for which domains take turns.
+    /// Returns the concurrency slots that requests need while they are processed. Under load, domains take turns in
+    /// getting them.
     pub fn places(&self) -> &Arc<Places> {
         &self.0.places
     }
@@ -127,7 +128,7 @@ impl Front {
         drop(self.0.audit.set(Arc::clone(counts)));
     }
 
-    /// Adds the status of shipping to the metrics and the readiness check.
+    /// Adds the status of shipping (see `--ship-to`) to the metrics and the readiness check.
     pub fn set_shipping(&self, tell: impl Fn() -> ShippingStatus + Send + Sync + 'static) {
         drop(self.0.shipping.set(Box::new(tell)));
     }
@@ -161,7 +162,7 @@ impl Front {
     }
 }
 
-/// Lets handlers extract only the engine.
+/// Lets handlers extract the engine instead of the whole front.
 impl FromRef<Front> for Arc<Engine> {
     fn from_ref(front: &Front) -> Self {
         Arc::clone(front.engine())

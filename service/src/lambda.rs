@@ -32,7 +32,7 @@ const POLL_WAIT: Duration = Duration::from_secs(60);
 /// Delay before the next poll after the store has failed. Our choice.
 const TROUBLE_WAIT: Duration = Duration::from_secs(1);
 
-/// Identity that histories record for the runner.
+/// Identity of the service as a runner, which histories record.
 const IDENTITY: &str = "baton.lambda";
 
 /// Calls of functions in flight.
@@ -104,7 +104,7 @@ impl FunctionRunner {
     async fn call(&self, task: ActivityTask) {
         let Ok(token) = self.engine.tasks().activity_token(&task.token) else { return };
         let most = task.timeouts.start_to_close.map_or(Duration::MAX, Duration::from);
-        // A call that takes too long needs no answer, because the task's timeout reports it.
+        // If the call takes too long, no result is recorded. The task's start-to-close timeout then ends the task.
         let Ok(result) = tokio::time::timeout(most, self.result(&task)).await else { return };
         let command = match result {
             Ok(result) => Command::SucceedActivity { task: token.task, result: Payload::of(&result).ok() },

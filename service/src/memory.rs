@@ -7,23 +7,24 @@ use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Default size, in MiB, of each of two memories if no control group has a limit. One is the cache of recently used
-/// runs. The other is for data of the embedded store that is not yet in its tables. Our choice.
+/// Default size, in MiB, of each of two memories, if no control group has a limit. The first is the cache of recently
+/// used runs. The second is the embedded store's memory for data that is not yet in its tables. Our choice.
 pub(crate) const PART_MIB: u64 = 32;
 
-/// Divisor of the control group's limit that gives the default size of each of these memories. Our choice: with a
-/// limit of 100 MiB, each takes 8 MiB, and most of the limit is left for requests and the allocator.
+/// Divisor of the control group's limit. The quotient is the default size of the run cache, and also of the embedded
+/// store's memory. Our choice: with a limit of 100 MiB, each of the two takes 8 MiB, and most of the limit is left for
+/// requests and the allocator.
 const PARTS: u64 = 12;
 
-/// Minimum default size of each of these memories, in MiB. Our choice: with less, the store would write a checkpoint
-/// every few commits.
+/// Minimum default size, in MiB, of the run cache and of the embedded store's memory. Our choice: with less memory, the
+/// store would write a checkpoint every few commits.
 const PART_MIN_MIB: u64 = 2;
 
-/// Divisor of the control group's limit that gives the default limit of bytes in flight. Our choice.
+/// Divisor of the control group's limit. The quotient is the default limit of bytes in flight. Our choice.
 const IN_FLIGHT_PARTS: u64 = 4;
 
-/// Values of at least this size mean that there is no limit. Source: version 1 of control groups, where an absent
-/// limit is the largest multiple of the page size.
+/// Smallest value that means "no limit" in a limit file of a control group. Source: version 1 of control groups, which
+/// shows an absent limit as the largest multiple of the page size.
 const UNLIMITED: u64 = 1 << 60;
 
 /// Effective memory limit, and the file that it was read from.
@@ -45,7 +46,7 @@ pub(crate) struct MemorySizes {
 }
 
 impl MemorySizes {
-    /// Returns the sizes for a limit of a control group, or without one. `least` and `most` are the bounds of
+    /// Returns the sizes for this limit of a control group; `None` means no limit. `least` and `most` are the bounds of
     /// `in_flight`.
     pub(crate) fn under(limit: Option<u64>, (least, most): (usize, usize)) -> Self {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -60,7 +61,7 @@ pub(crate) fn limit() -> Option<MemoryLimit> {
     smallest(&|path| std::fs::read_to_string(path).ok())
 }
 
-/// Mounted hierarchy of control groups: its mount point, and the group that is its root there.
+/// Mounted hierarchy of control groups: its mount point, and the path of the group that is visible at the mount point.
 struct Mount<'a> {
     root: &'a str,
     point: &'a str,

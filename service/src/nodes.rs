@@ -20,7 +20,7 @@ use engine::{
     RejectedUpdate, StrayAnswer, numbers,
 };
 
-/// Timeout of a call between nodes. Our choice: longer than any pause of a healthy node.
+/// Timeout of a call between nodes. Our choice: longer than a healthy node takes to respond.
 const PEER_WAIT: Duration = Duration::from_secs(2);
 
 /// Timeout of recording a decider's answer at another node. Our choice: long enough for a commit that is retried
@@ -30,7 +30,7 @@ const RECORD_WAIT: Duration = Duration::from_secs(10);
 /// Header with the format version of a message between nodes. If the header is absent, the version is the first one.
 const FORM: HeaderName = HeaderName::from_static("baton-nodes");
 
-/// Extractor of another node's message, if its format is known.
+/// Extractor of another node's message. Refuses messages with an unknown format version.
 struct PeerMessage<T, const MAX: usize = BODY_BYTES_MAX>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
@@ -146,7 +146,7 @@ pub struct NodeTrust {
 }
 
 impl std::fmt::Debug for NodeTrust {
-    /// Omits the key.
+    /// Formats the value without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NodeTrust").field("has_ca", &self.ca.is_some()).finish_non_exhaustive()
     }
@@ -156,15 +156,17 @@ impl std::fmt::Debug for NodeTrust {
 struct HttpTransport {
     http: RwLock<reqwest::Client>,
     me: String,
-    /// Nodes without TLS about which a warning was already logged. If this node has TLS, it sends them nothing.
+    /// Addresses of nodes without TLS about which a warning was already logged. A node with TLS sends no messages to
+    /// nodes without TLS.
     shunned: Mutex<BTreeSet<String>>,
-    /// Nodes that do not understand this node's messages, and about which a warning was already logged.
+    /// Addresses of nodes that do not understand this node's messages, and about which a warning was already logged.
     puzzled: Mutex<BTreeSet<String>>,
-    /// Engine that provides the pass, with which calls are authenticated. Weak, because the engine owns this client.
+    /// Engine that generates the pass, the header value with which a node authenticates its calls. Weak, because the
+    /// engine owns this client.
     engine: Weak<Engine>,
 }
 
-/// Connection of this node to the others. It permits renewing the certificates.
+/// Connection of this node to all other nodes. With it, the certificates of this node can be renewed.
 pub struct Joined(Arc<HttpTransport>);
 
 impl std::fmt::Debug for Joined {
@@ -199,7 +201,7 @@ fn is_encrypted(address: &str) -> bool {
 
 fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
     let http = reqwest::Client::builder().connect_timeout(PEER_WAIT).tcp_nodelay(true).no_proxy();
-    // Redirects are not followed, because the pass is only for the addressed node.
+    // Redirects are not followed, because the authentication header is only for the addressed node.
     let http = http.redirect(reqwest::redirect::Policy::none());
     if !is_encrypted(me) {
         return http.tls_certs_only([]).build().map_err(|error| error.to_string());
@@ -222,8 +224,8 @@ fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
 }
 
 impl HttpTransport {
-    /// Returns the pass for the next call. It is generated anew each time, because the secret that it depends on is
-    /// rotated.
+    /// Returns the header value that authenticates the next call. It is generated for each call, because the secret
+    /// that it depends on is rotated.
     fn pass(&self) -> Result<HeaderValue, String> {
         let engine = self.engine.upgrade().ok_or("this node has ended")?;
         let mut pass =
@@ -232,7 +234,8 @@ impl HttpTransport {
         Ok(pass)
     }
 
-    /// Fails if this node has TLS and the other node does not: the pass must not be sent unencrypted.
+    /// Fails if this node has TLS and the other node does not, because the authentication header must not be sent
+    /// unencrypted.
     fn may_ask(&self, url: &str) -> Result<(), String> {
         if is_encrypted(url) || !is_encrypted(&self.me) {
             return Ok(());
@@ -245,7 +248,8 @@ impl HttpTransport {
         Err(format!("{node} is an address without TLS"))
     }
 
-    /// Describes the refusal of a call by another node. A node that does not understand the message is logged once.
+    /// Describes the refusal of a call by another node. If that node does not understand the message, this is logged
+    /// once per node.
     async fn refusal(&self, url: &str, answer: reqwest::Response) -> String {
         let status = answer.status();
         let bytes = answer.bytes().await.unwrap_or_default();
@@ -333,7 +337,7 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
     history::read_json(answer).map_err(|error| error.to_string())
 }
 
-/// Lets this node and the others reach each other over unencrypted HTTP. The engine must have been opened as a
+/// Connects this node with the other nodes over unencrypted HTTP. The engine must have been opened as a
 /// [`Node`](engine::Node) with this address, and be served by [`router_for`](crate::api::router_for).
 ///
 /// # Errors
@@ -376,7 +380,7 @@ mod tests {
         };
         for (me, to, says) in [
             ("https://a", "http://b", "http://b is an address without TLS"),
-            // The address is acceptable, so the call proceeds, and fails only because there is no engine.
+            // Sending is permitted between these addresses. The call fails later, because this test has no engine.
             ("https://a", "https://b", "this node has ended"),
             ("http://a", "http://b", "this node has ended"),
             ("http://a", "https://b", "this node has ended"),

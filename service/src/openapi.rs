@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use components::{combine, plain as plain_form};
 
-/// Extractor whose input can be described: a part of a request.
+/// Handler argument that reads a part of the request, and describes this part for the `OpenAPI` document.
 pub(crate) trait OperationInput {
     /// True if the extractor reads the body.
     const IS_BODY: bool = false;
@@ -18,7 +18,7 @@ pub(crate) trait OperationInput {
     fn describe(call: &mut Operation<'_>);
 }
 
-/// Handler whose arguments are extractors that can be described.
+/// Handler whose arguments all describe the parts of the request that they read.
 pub(crate) trait OperationHandler<Arguments> {
     /// True if one of the arguments reads the body.
     const HAS_BODY: bool;
@@ -53,7 +53,7 @@ described!(A B C D E F G);
 described!(A B C D E F G H);
 described!(A B C D E F G H I);
 
-/// Lets a tuple of extractors be one argument of a handler.
+/// Implements [`OperationInput`] for a tuple of extractors, so that the tuple can be one argument of a handler.
 macro_rules! together {
     ($($argument:ident)*) => {
         impl<$($argument: OperationInput),*> OperationInput for ($($argument),*) {
@@ -68,7 +68,7 @@ together!(A B C D);
 together!(A B C D E);
 together!(A B C D E F);
 
-/// Description of one call in the document, while it is being built.
+/// Description of one call in the `OpenAPI` document, while it is being built.
 pub(crate) struct Operation<'a> {
     pub(crate) requests: &'a mut SchemaGenerator,
     pub(crate) parameters: Vec<Value>,

@@ -28,22 +28,22 @@ use queue::{Dropped, SpanQueue, SpanQueueEnd};
 /// Maximum number of spans per export request. Source: OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 pub const BATCH_SPANS_MAX: usize = 512;
 
-/// Time for which spans are collected for one request. Our choice: short enough for people who are looking for a
-/// trace.
+/// Time for which spans are collected before they are sent in one export request. Our choice: short enough for people
+/// who are looking for a trace.
 const BATCH_WAIT: Duration = Duration::from_secs(1);
 
 /// Maximum time for which a shutdown waits for a collector. Our choice: longer than a healthy collector takes for a
 /// full queue.
 pub const FINISH_WAIT: Duration = Duration::from_secs(2);
 
-/// Delay before the first retry of a request; doubled after each attempt.
+/// Delay before an export request is retried for the first time; doubled after each attempt.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum delay between two attempts.
+/// Maximum delay between two attempts to send an export request.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Time for which a request is retried. Our choice: enough for a restart of the collector; spans are queued
-/// meanwhile.
+/// Time for which an export request is retried. Our choice: enough for a restart of the collector. Meanwhile, further
+/// spans are queued.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 
 /// Exporter of spans to a collector.

@@ -1,6 +1,6 @@
-//! Detection of changed files, when the process receives SIGHUP or the content of a file has changed. A component
-//! that has read files waits here for changes, reads the files again, and records the outcome for `/readyz` and the
-//! metrics.
+//! Detection of files that must be read again: all watched files when the process receives SIGHUP, and files whose
+//! content has changed. A component that uses files waits for their changes with this module, reads the files again,
+//! and records the outcome for `/readyz` and the metrics.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Time between two checks of the watched files. Our choice: a revoked secret must stay valid for only a few seconds,
-/// and reading small files at this rate costs almost nothing.
+/// Time between two checks of the watched files. Our choice: a secret that is revoked in the file stops working within
+/// a few seconds. Reading small files at this rate costs almost nothing.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Maximum number of bytes that are compared per file. Our choice: far more than a configuration or a certificate
@@ -70,7 +70,8 @@ impl ReloadSignal {
 }
 
 impl FileWatch {
-    /// Replaces the set of watched files. For a file that was already watched, the content seen last remains known.
+    /// Replaces the set of watched files. A file that was already watched keeps its last known content, so that a
+    /// change since then is still reported.
     pub fn watch(&mut self, paths: Vec<PathBuf>) {
         let found = look(&paths);
         let known = self.paths.iter().zip(&self.seen).collect::<BTreeMap<_, _>>();
@@ -95,9 +96,9 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Waits until the files should be read again. A change is reported only when two successive checks have found
-    /// the same new content, because another process may be in the middle of writing a file. This method is cancel
-    /// safe.
+    /// Waits until the files should be read again. A change is reported only when two successive checks have found the
+    /// same new content. At a single check, another process may be in the middle of writing a file. This method is
+    /// cancel safe.
     pub async fn changed(&mut self) -> Why {
         loop {
             let is_signal = tokio::select! {

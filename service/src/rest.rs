@@ -37,10 +37,10 @@ use crate::http::{Console, Routes};
 
 pub use document::recorded_document;
 
-/// Returns the routes of the REST API, and of `GET /`. The same path with `POST` belongs to the SWF protocol.
+/// Returns the routes of the REST API, and of `GET /`. `POST /` belongs to the SWF protocol.
 pub(crate) fn routes(console: Console) -> Routes {
     let mut routes = calls::calls::<false>().into_routes();
-    // This page needs no credential, because it contains no stored data.
+    // The page at `/` needs no credential, because it contains no stored data.
     let show = move |headers: HeaderMap| ready(home::show(console, &headers));
     routes.add(("GET", MethodFilter::GET), "/", (Level::Nothing, CallEffect::Reads), false, show);
     routes

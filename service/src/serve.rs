@@ -34,8 +34,8 @@ use crate::shipping::begin_epoch;
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
 
 /// Default disk space reserved for open runs, in MiB. Our choice: eight times the maximum size of the log that waits
-/// for a checkpoint (64 MiB), so that open runs can write for some time; and little compared with the smallest disks
-/// of servers.
+/// for a checkpoint (64 MiB), so that open runs can write for some time. This is little compared with the smallest
+/// disks of servers.
 const DISK_RESERVE_MIB: u64 = 512;
 
 /// Minimum limit of bytes in flight, even if there is little memory. Our choice: the largest body, an imported run,
@@ -44,8 +44,8 @@ const BYTES_IN_FLIGHT_MIN: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl Serve {
     pub(crate) async fn run(self) -> ExitCode {
-        // Signals are received before the configuration file is read, so that no change of it is missed, and before
-        // everything else, so that SIGHUP never ends the process.
+        // Signals are received before anything else, so that SIGHUP never ends the process. Watching of the
+        // configuration file begins before it is read, so that no change of it is missed.
         let outcome = match ReloadSignal::listen() {
             Ok(reload_signal) => {
                 let files = reload_signal.files(self.config.iter().cloned().collect());
@@ -78,8 +78,8 @@ impl Serve {
         Ok(())
     }
 
-    /// Returns the sizes of memory: those of the options, otherwise defaults that depend on the limit of the control
-    /// group.
+    /// Returns the memory sizes that the options specify. The default of an absent option depends on the limit of the
+    /// control group.
     fn memory(&self) -> MemorySizes {
         let limit = memory::limit();
         let in_flight = (BYTES_IN_FLIGHT_MIN, FrontSettings::default().bytes_in_flight_max);
@@ -147,7 +147,7 @@ impl Serve {
         }
     }
 
-    /// Adds request logging to the router, and opens the access log if one is configured.
+    /// Adds logging of requests to the router. If an access log is configured, opens it.
     fn logged(&self, router: Router, engine: &Arc<Engine>) -> Result<(Router, Option<Arc<AccessLog>>), String> {
         let Some(target) = &self.access_log else { return Ok((with_request_log(router, engine, None), None)) };
         let target = target.parse().map_err(|error| format!("--access-log: {error}"))?;
@@ -193,7 +193,8 @@ impl Serve {
         must_be_shown(&self.credentials, asks_callers)?;
         let tls = self.encryption.open(listen, reload_signal)?;
         let audit_log = self.open_audit_log()?;
-        // Stop signals are handled from the start, even while the store is being opened.
+        // Stop signals are handled from the start, so that the process can also be stopped while the store is being
+        // opened.
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = service::http::listen(listen).map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
@@ -282,8 +283,8 @@ impl Serve {
         tokio::select! {
             () = server.run_while(may_answer, stopping) => {}
             failed = store.failed() => {
-                // The process exits at once, because changes of requests in flight may be lost and must not be
-                // acknowledged.
+                // The store may have lost changes of requests in progress. Such changes must not be acknowledged, so
+                // the process exits at once instead of finishing the requests.
                 tracing::error!("stopping: an answer may only be given if its change is kept");
                 return Err(failed.to_string());
             }
@@ -306,7 +307,7 @@ impl Serve {
     }
 }
 
-/// Writes the file atomically, so that a reader never sees an incomplete address.
+/// Writes the file atomically, so that no other process can read an incomplete address.
 fn write_port_file(path: &std::path::Path, address: SocketAddr) -> Result<(), String> {
     let shown = path.display();
     let partial = path.with_extension("partial");

@@ -58,8 +58,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) encryption: EncryptionOptions,
-    /// Additional host names of the service, separated by commas, if it accepts only connections from this machine and
-    /// has no credentials
+    /// Further host names, separated by commas, of a service that listens only on this machine and has no credentials;
+    /// all other services accept any host name
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<String>,
     /// Serve the web console at `/console/` and the documentation at `/docs/` [default: on]
@@ -71,7 +71,7 @@ pub(crate) struct Serve {
     /// File to which the address is written when the service is ready
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,
-    /// Store [default: embedded]
+    /// Kind of store [default: embedded]
     #[arg(long, env = "BATON_STORE")]
     pub(crate) store: Option<StoreKind>,
     #[command(flatten)]
@@ -80,8 +80,8 @@ pub(crate) struct Serve {
     /// Memory for the cache of runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
     #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
     pub(crate) cache_mib: Option<usize>,
-    /// Memory for data that is only in the log, in MiB [default: 32, or a twelfth of the control group's limit if that
-    /// is less]
+    /// Memory for data that is not yet in the store's tables, in MiB [default: 32, or a twelfth of the control group's
+    /// limit if that is less]
     #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
     pub(crate) store_memory_mib: Option<usize>,
     /// Maximum size of the log between two checkpoints, in MiB [default: 64]

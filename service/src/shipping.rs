@@ -1,4 +1,4 @@
-//! `baton serve --ship-to`: continuous copying of durable data to an archive. The service ends when another one has
+//! `baton serve --ship-to`: continuous copying of durable data to an archive. The service ends when another service has
 //! taken over from the archive.
 
 use std::sync::Arc;
@@ -19,7 +19,8 @@ pub(crate) struct Shipping {
     #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_TO", value_name = "ARCHIVE")]
     #[arg(value_hint = ValueHint::AnyPath)]
     ship_to: Option<ArchiveAddress>,
-    /// Time for which any instant can be restored from the archive; older data is removed [default: 7d]
+    /// Period before the present in which any instant can be restored from the archive; older data is removed [default:
+    /// 7d]
     #[arg(help_heading = "Archive options", long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
     ship_keep: Option<Duration>,
     /// Stop if the archive cannot be written for this long, so that a standby can take over safely [default: never]
@@ -88,8 +89,9 @@ impl Shipping {
     }
 }
 
-/// If the store was restored or taken over with a loss of data, invalidates all task tokens that were issued before.
-/// Tokens refer to events by number, and a different event may now get the same number.
+/// If the store was restored or taken over with a loss of data, invalidates all task tokens that were issued earlier.
+/// Tokens refer to events by number. After the loss, a new event can get the number of a lost one, to which an old
+/// token refers.
 pub(crate) async fn begin_epoch(store: &Embedded, engine: &Engine) -> Result<(), String> {
     let directory = store.source().directory();
     let Some(restored) = store_archive::restored(directory).map_err(|error| error.to_string())? else { return Ok(()) };

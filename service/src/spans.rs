@@ -10,7 +10,7 @@ use service::otlp::{Collector, Exporter};
 /// Default service name in spans.
 const SERVICE_NAME: &str = "baton";
 
-/// Destination of spans, and the runs that are sampled.
+/// Options for spans: where they are sent, and the fraction of runs to trace.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Spans {
@@ -23,8 +23,8 @@ pub(crate) struct Spans {
     otlp_sample: Option<f64>,
 }
 
-/// Returns an environment variable of OpenTelemetry. An empty one counts as unset, as OpenTelemetry's specification
-/// requires.
+/// Returns the value of an environment variable of OpenTelemetry. An empty one counts as unset, as OpenTelemetry's
+/// specification requires.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -69,7 +69,7 @@ impl Spans {
         Ok(collector.map(|collector| Exporter::start(collector, name.as_deref().unwrap_or(SERVICE_NAME))))
     }
 
-    /// Returns the exporter with the sampling rate, as the engine needs them.
+    /// Returns the exporter and the fraction of runs to trace, in the form that the engine expects.
     pub(crate) fn export(&self, exporter: Option<&Arc<Exporter>>) -> Result<Option<SpanExport>, String> {
         let ratio = self.ratio()?;
         Ok(exporter.map(|exporter| SpanExport { to: Arc::clone(exporter) as _, ratio }))

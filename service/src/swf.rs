@@ -98,7 +98,8 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     with_request_id(&front, response, operation, &id)
 }
 
-/// Adds the request id and the name of the operation to a response.
+/// Adds the request id and the name of the operation to a response, and charges the response to the memory budget. If
+/// the budget is exhausted, returns a fault instead.
 fn with_request_id(front: &Front, response: Response, operation: Option<SwfOperation>, id: &RequestId) -> Response {
     let held = hold_answer(front.budget(), response);
     let mut response = held.unwrap_or_else(|_| SwfFault::overloaded().into_response());
@@ -197,7 +198,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let holder = admitted.as_ref().map(|admitted| Arc::clone(admitted.holder()));
     log.by(holder.and_then(|holder| Caller::holding(holder).by()));
     purse.mark_known();
-    // After this, the request contains only members that the operation has.
+    // The parsed request contains only members that the operation has.
     let parse = move |bytes: &[u8]| shape::reduce(operation.fields(), object(operation, bytes)?);
     let (input, bytes) = parsed(bytes, MEMBERS_PER_BYTE_MAX * operation.body_bytes_max(), parse).await?;
     let need = access::need(operation, engine, &input);
@@ -207,7 +208,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
-        // An invalid token is ignored here, because the operation itself reports it.
+        // An invalid task token is ignored at this point, because the operation itself reports it.
         let admission = admit_under_quotas(front, None, need.ok().as_ref(), operation, &input)?;
         admission.count_bytes(size);
         let call = SwfCall::new(front, Caller::anonymous(), region, trace, peer);
@@ -242,7 +243,7 @@ async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>,
     answer
 }
 
-/// Returns the names in a request that the audit log records.
+/// Returns the names to record in the audit log, from the members of a request.
 fn names(engine: &Engine, operation: Operation, input: &Map<String, Value>) -> Names {
     let mut names = Names::default();
     for (member, value) in input {
@@ -268,7 +269,8 @@ fn admit_under_quotas(
     input: &Map<String, Value>,
 ) -> Result<Admission, SwfFault> {
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    // A request for a further page of a decision task concerns a task that was dispatched before.
+    // A request for a further page of a decision task names a task that was already dispatched. It is not counted as a
+    // poll.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
     let asking = RequestOrigin {
         credential,

@@ -30,7 +30,7 @@ pub struct Tls {
 }
 
 impl std::fmt::Debug for Tls {
-    /// Omits the key.
+    /// Formats the value without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
     }
@@ -41,8 +41,8 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, is not in PEM format or does not have the expected contents, or if the key does not
-    /// belong to the certificate.
+    /// Fails if a file cannot be read, is not in PEM format, or lacks the expected contents. Also fails if the key does
+    /// not belong to the certificate.
     pub fn open(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
         let loaded = LoadedTls::read(&files)?;
         if let Some(problem) = loaded.validity.problem(clock.now()) {
@@ -56,8 +56,8 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open), and if the new certificate is not valid now but the current one is. The current
-    /// configuration then stays in use.
+    /// The errors of [`open`](Self::open). Also fails if the new certificate is not valid now but the current one is.
+    /// The current configuration then stays in use.
     pub fn reload(&self) -> Result<(), String> {
         let loaded = LoadedTls::read(&self.files)?;
         let (now, before) = (self.clock.now(), self.loaded());
@@ -74,7 +74,7 @@ impl Tls {
         &self.standing
     }
 
-    /// Returns the configuration for a new connection, and the verifier of its client certificate.
+    /// Returns the configuration for a new connection, and the verifier of the client certificate on that connection.
     pub(crate) fn begin(&self) -> (Arc<ServerConfig>, Option<Arc<dyn ClientCertVerifier>>) {
         let loaded = self.loaded();
         (Arc::clone(&loaded.config), loaded.verifier.clone())

@@ -1,6 +1,7 @@
 //! The conformance suite: one async function for each rule of the contract of [`Store`]. The test of an engine calls
-//! [`all`] with a function that creates empty stores, and [`only_a_shared_store_is_open_twice`] with one that opens the
-//! same store. A function panics if its rule is violated; the message contains the rule and the values.
+//! [`all`] with a function that creates empty stores, and [`only_a_shared_store_is_open_twice`] with a function that
+//! opens the same store on every call. A function panics if its rule is violated; the message contains the rule and the
+//! values.
 
 #![expect(clippy::unwrap_used, reason = "this module is a test that other crates can run")]
 

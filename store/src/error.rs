@@ -13,8 +13,8 @@ pub enum Error {
         /// Time to wait before the retry, if the engine knows it.
         retry_after: Option<Duration>,
     },
-    /// The disk has too little space for anything except deletions. Nothing was written. A retry helps after space has
-    /// been freed.
+    /// The disk has too little space for anything except deletions. Nothing was written. A retry can succeed after
+    /// space has been freed.
     #[error("the disk of the store is full: {free} bytes are free, and {least} are needed to write")]
     Full {
         /// Free bytes.
@@ -45,7 +45,7 @@ pub enum Error {
         /// Description of the damage and its location.
         what: String,
     },
-    /// Another process has the store open, and only one process may. The store was not opened.
+    /// Another process has the store open, and only one process at a time may open it. The store was not opened.
     #[error("in use by {by}; stop that process first, or use another directory")]
     InUse {
         /// Description of the other process.

@@ -25,9 +25,10 @@ pub struct Chances {
     /// A commit returns [`Error::Unknown`] and takes effect late: just before one of the next
     /// [`late_by`](Self::late_by) commits.
     pub late: u32,
-    /// Maximum number of commits before a late one takes effect; zero counts as one. The first commit of a key always
-    /// takes effect before the next one: in practice, no request is under way for so long that a head could be written
-    /// and deleted in the meantime.
+    /// Number of following commits within which a late commit takes effect; zero counts as one. The first commit of a
+    /// key, if it is late, takes effect before the next commit. If it took effect later, the head could be written and
+    /// deleted in the meantime, and then be created again by the late commit. In practice, no request is in transit for
+    /// so long.
     pub late_by: u32,
     /// A commit is executed twice, as if a client library had retried it. The second result is returned.
     pub twice: u32,
@@ -69,7 +70,7 @@ impl Chances {
     }
 }
 
-/// A store that injects faults into another one.
+/// A store that injects faults into the calls of another store.
 #[derive(Debug)]
 pub struct FaultStore<S: ?Sized> {
     inner: Arc<S>,
@@ -89,7 +90,7 @@ struct Late {
     replaced: Option<Head>,
     head: Head,
     parts: Vec<(PartKey, Bytes)>,
-    /// Number of further commits before this one takes effect.
+    /// Number of further commits before this commit takes effect.
     after: u64,
 }
 
@@ -107,7 +108,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         }
     }
 
-    /// Returns the wrapped store, which has no faults.
+    /// Returns the wrapped store, whose calls have no injected faults.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -212,7 +213,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner).push(late);
     }
 
-    /// Executes the late commits that are due. Their results are discarded.
+    /// Executes the late commits that take effect now, and discards their results.
     async fn catch_up(&self) -> Result<(), Error> {
         let late: Vec<Late> = {
             let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,7 +233,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 #[async_trait]
 impl<S: Store + ?Sized> Store for FaultStore<S> {
     /// Returns the limits of the wrapped store, except for `op_ids`: this store may return `Unknown`, even if the
-    /// wrapped one does not.
+    /// wrapped store never does.
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
         Limits { op_ids: limits.op_ids.max(16), ..limits }

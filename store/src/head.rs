@@ -26,25 +26,26 @@ impl HeadKey {
     }
 }
 
-/// Complete state of the newest run of a workflow id, which is changed by compare-and-swap.
+/// State of the newest run of a workflow id. Changed only by compare-and-swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// Current run.
     pub run: RunId,
-    /// Version, which grows by one with every commit to this key. A new run continues the sequence.
+    /// Version, which grows by one with every commit to this key. The first commit of a new run continues the sequence.
     pub version: u64,
     /// State of the run, opaque to the store.
     pub body: Bytes,
-    /// Time before which the run need not be processed, or `None` if it need not be processed at all.
+    /// Time at which the service must next check the run, for example because a timer expires. `None` if the run has no
+    /// such time.
     pub due: Option<UnixMs>,
     /// The run's row in lists, or `None` if it is not listed.
     pub row: Option<Row>,
-    /// Time after which the head, its parts and its row may be deleted. They are never deleted before. `None` keeps
-    /// them forever.
+    /// Time after which the head, its parts and its row may be deleted. They are never deleted before this time. `None`
+    /// keeps them forever.
     pub expires_at: Option<UnixMs>,
 }
 
-/// The data of a run that lists show and search. The layer above writes it. The store matches and sorts it.
+/// Data of a run for lists of runs. The layer above writes it. The store filters and sorts lists by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Workflow type.
@@ -60,17 +61,17 @@ pub struct Row {
     pub closed_at: Option<UnixMs>,
     /// Tags of the run.
     pub tags: Vec<String>,
-    /// Reason why the run closed. `None` while the run is open, if there is no reason, and in rows of earlier versions,
-    /// which did not store it.
+    /// Reason why the run closed. `None` while the run is open, if there is no reason, and in rows written by earlier
+    /// versions of Baton, which did not store reasons.
     pub why: Option<Box<RowReason>>,
 }
 
-/// Reason why a run closed, as stored in its row. It is boxed there, because few rows have one.
+/// Reason why a run closed, as stored in its row. [`Row`] keeps it in a box to save memory, because few rows have one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowReason {
     /// Complete reason, if there is one.
     pub reason: Option<String>,
-    /// Details for people. No condition of a list examines them.
+    /// Details for people. Lists cannot be filtered by them.
     pub details: Option<String>,
 }
 
@@ -96,7 +97,7 @@ impl Row {
 /// Condition of a commit.
 #[derive(Debug, Clone)]
 pub enum Expect<'a> {
-    /// The key has no head: it was never written, or it has expired and been deleted.
+    /// The key has no head: none was written, or the last one was deleted.
     Absent,
     /// The head belongs to this run and has this version.
     Exactly {
@@ -105,9 +106,11 @@ pub enum Expect<'a> {
         /// Expected version.
         version: u64,
     },
-    /// The head is this one, and belongs to an earlier run. The commit replaces it with the head of a new run. The
-    /// replaced head can still be read with [`Store::load_run`](crate::Store::load_run), and stays in lists, until the
-    /// `expires_at` given here. That may differ from the committed one.
+    /// The key's current head has the run and the version of the head in this variant, and the commit begins a new run.
+    ///
+    /// The commit replaces the current head. The replaced head is kept for its run: until it expires, it can be read
+    /// with [`Store::load_run`](crate::Store::load_run) and stays in lists. It expires at the `expires_at` of the head
+    /// in this variant, which may differ from the stored `expires_at`.
     Replacing(&'a Head),
 }
 
@@ -130,7 +133,7 @@ pub enum PartKey {
     },
     /// Large payloads written by one attempt of a commit.
     Pack {
-        /// Operation id of the attempt. Each attempt has another id.
+        /// Operation id of the attempt. Each attempt has a different id.
         op: u64,
     },
     /// Newest heartbeat of an activity. The only kind of part that is overwritten.
@@ -147,15 +150,15 @@ pub struct Mark {
     pub name: u64,
     /// Content, opaque to the store; at most [`MARK_BYTES_MAX`].
     pub bytes: Bytes,
-    /// Time after which the mark may be deleted. It is never deleted before.
+    /// Time after which the mark may be deleted. It is never deleted before this time.
     pub expires_at: UnixMs,
 }
 
-/// Maximum size of a mark. Chosen: together with its key, a mark takes less than a kilobyte, for which DynamoDB bills
-/// one unit.
+/// Maximum size of a mark. Chosen so that a mark with its key takes less than a kilobyte, for which DynamoDB bills one
+/// write unit.
 pub const MARK_BYTES_MAX: usize = 256;
 
-/// Entry of the due index, which finds runs that must be processed.
+/// Entry of the due index, which the layer above reads to find the runs that it must check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
     /// Time of `due` in the head, as recorded in the index.

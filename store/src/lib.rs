@@ -1,8 +1,11 @@
-//! The database interface of Baton: one narrow trait, and the contract that every engine fulfills.
+//! The storage interface of Baton: one narrow trait, and the contract that every implementation (*engine*) fulfills.
 //!
-//! The store contains bytes, versions and indexes. It has no workflow rules and never parses a body. Each workflow id
-//! has one small *head*, which is replaced by compare-and-swap. Everything else is either an immutable *part* to which
-//! a head refers, a *mark*, which is a small separate record, or an index, which may lag.
+//! The store contains bytes, versions and indexes. It has no workflow rules and never parses a body. It stores:
+//!
+//! * A *head* for each workflow id: a small record, replaced by compare-and-swap.
+//! * *Parts*: immutable pieces of a run that are too large for its head.
+//! * *Marks*: small records of a workflow id, independent of its runs.
+//! * Indexes of heads, which may lag behind the heads.
 //!
 //! There are three engines, and all of them pass `conformance`. [`memory::Memory`] is the reference, `store-embedded`
 //! is for production on one machine, and `store-dynamodb` is for several nodes. [`fault::FaultStore`] wraps any of them

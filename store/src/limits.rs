@@ -1,7 +1,7 @@
 //! Limits and counters of an engine.
 
-/// Minimum of [`Limits::head_hard`]: the maximum state of a run under the rules, plus the data that the service stores
-/// with it. Chosen: the size that fits into a DynamoDB item with names of the maximum length.
+/// Minimum of [`Limits::head_hard`]: the maximum size of a run's state under the rules, plus the data that the service
+/// stores with the state. Chosen: a head of this size fits into a DynamoDB item, even with names of the maximum length.
 pub const HEAD_HARD_MIN: usize = 388 * 1024;
 
 /// Minimum of [`Limits::part_max`]. Chosen: enough for the largest payload, and for an event with names of the maximum
@@ -11,13 +11,13 @@ pub const PART_MAX_MIN: usize = 288 * 1024;
 /// Limits of an engine, which determine how the layer above writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Events stay in the head while its [`weight`](crate::Store::weight) is at most this many bytes. Above that, they
-    /// are moved to a chunk, unless they take only a small part of the head.
+    /// Events stay in the head while its [`weight`](crate::Store::weight) is at most this many bytes. If the head is
+    /// larger, and its events are a significant part of it, they are moved to a chunk.
     pub head_soft: usize,
-    /// Maximum size of a body. A larger body fails with [`TooLarge`](crate::Error::TooLarge). At least
+    /// Maximum size of a body. A larger body fails with [`TooLarge`](crate::Error::TooLarge). The limit is at least
     /// [`HEAD_HARD_MIN`].
     pub head_hard: usize,
-    /// Maximum size of a part. A larger part fails with [`TooLarge`](crate::Error::TooLarge). At least
+    /// Maximum size of a part. A larger part fails with [`TooLarge`](crate::Error::TooLarge). The limit is at least
     /// [`PART_MAX_MIN`].
     pub part_max: usize,
     /// Maximum size of a payload inside an event. A larger payload is stored in a pack.
@@ -30,8 +30,8 @@ pub struct Limits {
     /// True if changing `due` costs almost nothing. Otherwise the layer above avoids changes that can wait.
     pub due_moves_are_cheap: bool,
     /// True if other processes can have the store open at the same time and see each other's commits. The service then
-    /// runs as a node, and shares the work with other nodes over the store. Otherwise a process that has the store open
-    /// has it alone: another cannot open it, or opens a different one.
+    /// runs as a node, and divides the work among the nodes that use the store. If false, an attempt of a second
+    /// process to open the store fails, or opens a different store.
     pub is_shared: bool,
 }
 
@@ -52,26 +52,28 @@ pub struct Stats {
     pub read_units: u64,
     /// Rows examined for lists, including rows that did not match.
     pub rows_read: u64,
-    /// Number of times that a file could not be opened because the operating system lacked descriptors or memory.
+    /// Number of times that the opening of a file was postponed because the operating system lacked descriptors or
+    /// memory.
     pub opens_put_off: u64,
-    /// Latency of syncs of the log. Every commit waits for one.
+    /// Latency of syncs of the log. Every commit waits for a sync.
     pub sync_latency: LatencyHistogram,
-    /// Bytes that must be free on the disk. With fewer, the store accepts only deletions. 0 if there is no such limit.
+    /// Bytes that must be free on the disk. If fewer bytes are free, the store accepts only deletions. 0 if there is no
+    /// such limit.
     pub disk_least: u64,
 }
 
 /// Histogram of latencies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LatencyHistogram {
-    /// Number of measurements up to the bound at the same index of [`LATENCY_BOUNDS_MICROS`]. The last entry counts all
-    /// longer measurements.
+    /// Number of measurements in each bucket. A bucket contains the latencies that are longer than the previous bound
+    /// and at most the bound at the same index of [`LATENCY_BOUNDS_MICROS`]. The last bucket contains all longer ones.
     pub counts: [u64; LATENCY_BOUNDS_MICROS.len() + 1],
     /// Sum of all latencies, in microseconds.
     pub micros: u64,
 }
 
-/// Bounds of a [`LatencyHistogram`], in microseconds. Chosen: a good disk takes less than a millisecond, a bad disk
-/// takes a tenth of a second.
+/// Bounds of a [`LatencyHistogram`], in microseconds. Chosen: a sync takes less than a millisecond on a good disk, and
+/// a tenth of a second on a bad disk.
 pub const LATENCY_BOUNDS_MICROS: [u64; 11] =
     [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_000_000];
 
@@ -92,7 +94,8 @@ impl LatencyHistogram {
         self.micros as f64 / 1e6
     }
 
-    /// Returns pairs of a bound in seconds and the number of measurements up to it. The last bound is infinite.
+    /// Returns the cumulative buckets: pairs of a bound in seconds and the number of measurements up to this bound. The
+    /// last bound is infinite.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = LATENCY_BOUNDS_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::MAX]);
         bounds.zip(self.counts).collect()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::head::{Row, RunId, UnixMs};
 
-/// Order of a list. Runs with the same start or close have an arbitrary but stable order.
+/// Order of a list. Runs that start or close at the same instant have an arbitrary but stable order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
     /// By start, newest first.
@@ -31,7 +31,7 @@ impl Order {
         matches!(self, Self::NewestClose | Self::OldestClose)
     }
 
-    /// Returns whether the oldest comes first.
+    /// Returns whether the oldest run comes first.
     pub fn is_oldest_first(self) -> bool {
         matches!(self, Self::OldestStart | Self::OldestClose)
     }
@@ -44,7 +44,7 @@ pub struct ListQuery {
     pub domain: Arc<str>,
     /// Order of the result.
     pub order: Order,
-    /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
+    /// `Some(true)`: only open runs; `Some(false)`: only closed runs.
     pub open: Option<bool>,
     /// `Some(true)`: only flagged rows; `Some(false)`: only rows that are not flagged.
     pub flagged: Option<bool>,
@@ -75,8 +75,8 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Returns whether rows in the time range of the order may still fail other conditions. If so, more rows must be
-    /// examined than are wanted.
+    /// Returns whether the query has conditions that do not select the rows to examine. Rows in the time range of the
+    /// order can then fail these conditions, so that more rows must be examined than the page contains.
     pub fn is_filtered(&self) -> bool {
         let by_other = if self.order.is_by_close() {
             self.started_from.is_some() || self.started_before.is_some()
@@ -93,7 +93,8 @@ impl ListQuery {
             || self.reason.is_some()
     }
 
-    /// Returns the time range of the order, that is, of the starts or closes: from (inclusive) and before (exclusive).
+    /// Returns the time range of the instant that determines the order (start or close): from (inclusive) and before
+    /// (exclusive).
     pub fn instants(&self) -> (Option<UnixMs>, Option<UnixMs>) {
         if self.order.is_by_close() {
             (self.closed_from, self.closed_before)
@@ -118,7 +119,7 @@ pub struct Listed {
     pub row: Row,
 }
 
-/// A page of a list. A page can be short or even empty without being the last one. The list ends only when `next` is
+/// A page of a list. A page can be short or even empty although further pages follow. The list ends only when `next` is
 /// `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
@@ -142,7 +143,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Returns the total number.
+    /// Returns the number of runs in all statuses.
     pub fn total(&self) -> u64 {
         self.by_status.values().sum()
     }
@@ -176,12 +177,13 @@ impl<'a> CountBuilder<'a> {
         self.query
     }
 
-    /// Returns the number of rows to read. It is one more than may be examined, to find out whether there are more.
+    /// Returns the number of rows to read. This is one more than may be examined, which shows whether further rows
+    /// exist.
     pub fn wanted(&self) -> usize {
         usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Examines a row and counts it if it matches. Does nothing but set `is_cut` if the limit is reached.
+    /// Examines a row and counts it if it matches. If the limit is reached, only sets `is_cut`.
     pub fn examine(&mut self, workflow_id: &str, row: &Row) {
         match self.left.checked_sub(1) {
             None => self.count.is_cut = true,
@@ -213,8 +215,9 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
 }
 
-/// A position in a list. Positions are ordered by the start or close (as the list is), newest first, then by start,
-/// newest first, then by workflow id, then by run. A list with the oldest first uses the same positions in reverse.
+/// Position of a run in a list. In lists ordered by close, positions are compared by close, start, workflow id and run.
+/// In lists ordered by start, they are compared by start, workflow id and run. Later instants come first. Lists with
+/// the oldest run first use the same positions in reverse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     at: Reverse<UnixMs>,
@@ -224,7 +227,8 @@ pub struct Position {
 }
 
 impl Position {
-    /// Creates the position of a run. `at` is the close in a list by close, and the start in a list by start.
+    /// Creates the position of a run. `at` is the instant by which the list is ordered: the close or the start of the
+    /// run.
     pub fn new(at: UnixMs, started_at: UnixMs, workflow_id: Arc<str>, run: RunId) -> Self {
         Self { at: Reverse(at), started_at: Reverse(started_at), workflow_id, run }
     }
@@ -276,7 +280,7 @@ impl Position {
         PageToken(bytes)
     }
 
-    /// Returns the position that a token was created from.
+    /// Returns the position in a token.
     ///
     /// # Errors
     ///
@@ -302,8 +306,8 @@ impl Order {
     }
 }
 
-/// A page under construction. It collects rows from several sources of a store, and the position up to which all
-/// sources have been read.
+/// A page under construction. It collects rows from several sources, such as indexes of a store, and records the
+/// position up to which all sources have been read.
 #[derive(Debug)]
 pub struct PageBuilder<'a> {
     query: &'a ListQuery,
@@ -315,7 +319,7 @@ pub struct PageBuilder<'a> {
 }
 
 impl<'a> PageBuilder<'a> {
-    /// Creates an empty page that begins at `page`.
+    /// Creates an empty page. `page` is its token, which the previous page returned; `None` for the first page.
     ///
     /// # Errors
     ///
@@ -361,7 +365,7 @@ impl<'a> PageBuilder<'a> {
         }
     }
 
-    /// Returns whether the page is full with the rows up to `horizon`.
+    /// Returns whether the rows up to `horizon` fill the page, with at least one more row for the next page.
     pub fn is_full_before(&self, horizon: &Position) -> bool {
         self.fitting(Some(horizon)).nth(self.query.limit.max(1)).is_some()
     }

@@ -1,5 +1,5 @@
 //! The reference engine: keeps everything in memory under one lock, and is as simple as the contract allows. It is
-//! meant for tests and for readers. It is not durable, and its lists scan all rows.
+//! meant for tests, and as an example of an engine. It is not durable, and its lists scan all rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -78,8 +78,8 @@ impl State {
         self.heads.get(key).filter(|head| head.run == run).or_else(|| self.kept.get(&(key.clone(), run)))
     }
 
-    /// Returns the rows that a query must examine, unordered: those of its domain or workflow id, and open or closed as
-    /// requested.
+    /// Returns the rows that a query must examine, unordered: the rows of its domain or workflow id, and only open or
+    /// only closed rows if the query requests this.
     fn rows<'a>(&'a self, query: &'a ListQuery) -> impl Iterator<Item = (&'a HeadKey, &'a Head, &'a Row)> {
         let heads = self.heads.iter().chain(self.kept.iter().map(|((key, _), head)| (key, head)));
         let rows = heads.filter_map(|(key, head)| Some((key, head, head.row.as_ref()?)));

@@ -61,7 +61,7 @@ fn read_all(root: &Path, directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Target `file`. The first byte of the input chooses a file, the next four an offset, and the other bytes replace the
-/// content from there. Without further bytes the file is truncated at the offset.
+/// content from that offset on. Without further bytes the file is truncated at the offset.
 pub(super) fn file(input: &[u8]) {
     let Some((&[which, a, b, c, d], bytes)) = input.split_first_chunk::<5>() else { return };
     // The tables are files of redb, whose damage is out of scope.
@@ -88,7 +88,7 @@ pub(super) fn file(input: &[u8]) {
         std::fs::write(path, content).expect("room for a file");
     }
     runtime().block_on(async {
-        // Either opening reports the damage, or each head that can be read is as it was written.
+        // Either opening reports the damage, or each head that can be read has its original content.
         let Ok(store) = Embedded::open(options(directory.path())).await else { return };
         let store: Arc<dyn Store> = store;
         for number in 0..COMMITS {

@@ -42,8 +42,9 @@ const HANDLER_WAIT_MAX: u64 = 60;
 /// Time for which the client reads. Our choice: longer than any connection stays open without requests.
 const CLIENT_WAIT: Duration = Duration::from_secs(120);
 
-/// Number of times that a difference must be seen. Our choice: the paused clock advances when nothing is ready, and on
-/// a loaded machine the kernel may deliver bytes slightly later than they were sent.
+/// Number of times that a difference must be seen before it counts as a failure. Our choice: more than once, because
+/// the paused clock advances when nothing is ready, and on a loaded machine the kernel may deliver bytes slightly later
+/// than they were sent.
 const TIMES_SEEN: usize = 3;
 
 /// Maximum number of headers and of buffered bytes, as configured in the service.

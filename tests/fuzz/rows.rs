@@ -123,7 +123,7 @@ fn signal(name: &str, key: u64) -> Command {
 }
 
 /// Starts a run with open items of every kind, with events that are no longer in its head, and with requests that are
-/// only remembered by marks.
+/// remembered only by marks.
 async fn fill(engine: &Arc<Engine>) {
     let start = Start { key: Some(history::RequestKey(1)), ..Start::new(ID, "order", "deciders") };
     engine.commands().start(DOMAIN, start).await.expect("a start");

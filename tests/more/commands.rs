@@ -11,7 +11,7 @@ use with_more::{commands, root};
 #[test]
 fn every_command_is_run_by_the_one_for_all_and_can_be_run_alone() {
     let all = read_to_string(root().join(".ci/run")).unwrap();
-    // Lines of the form `stage "COMMAND…" "COMMAND…"`.
+    // Stages are lines of the form `stage "COMMAND…" "COMMAND…"`.
     let stages = all.lines().filter_map(|line| line.strip_prefix("stage \""));
     let listed: Vec<&str> = stages.flat_map(|stage| stage.split(['"', ' '])).filter(|name| !name.is_empty()).collect();
     let commands = commands().unwrap();

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = Path(sys.argv[1])
 WAIT = 60
 NODES = {"baton-0": "127.0.0.2", "baton-1": "127.0.0.3"}
-# Stands in for the IAM role and for AWS: credentials and the address of DynamoDB Local.
+# Replaces the IAM role and AWS: credentials, and the address of DynamoDB Local.
 TABLE_ENV = {
     "AWS_ACCESS_KEY_ID": "local",
     "AWS_SECRET_ACCESS_KEY": "local",
@@ -139,7 +139,7 @@ for pod, node in nodes.items():
         assert node.poll() is None, log_of(pod)
     assert "others can use" not in log_of(pod), log_of(pod)
 
-# A task that is created at one node is delivered to a poll that waits at the other node.
+# A task that is created at one node is delivered to a poll that waits at another node.
 bearer = ["--header", f"Authorization: Bearer {secret}", "--header", "content-type: application/json", "--fail-with-body"]
 environment = os.environ | {"BATON_SECRET": secret, "BATON_CA_FILE": str(WORK / "ca.crt"), "BATON_URL": url("baton-0")}
 took = []
@@ -161,7 +161,7 @@ for index in range(5):
     assert done.returncode == 0, done
     result = subprocess.run(["baton", "workflow", "result", run], env=environment, check=True, capture_output=True, text=True)
     assert "used" in result.stdout, result
-# Without a message between the nodes, the poll would find the task in the table after five seconds.
+# If the nodes sent no messages to each other, the poll would find the task in the table only after five seconds.
 assert sorted(took)[len(took) // 2] < 4, took
 
 for pod, node in nodes.items():

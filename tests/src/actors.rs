@@ -18,7 +18,7 @@ use crate::world::{DOMAIN, World};
 pub(crate) const REPEATS: u32 = 8;
 
 /// Maximum number of attempts of patient callers. Our choice: their attempts take longer than another node needs to
-/// find the work of a dead one.
+/// find the work of a dead node.
 const PATIENT_REPEATS: u32 = 100;
 
 /// No response arrived.
@@ -46,8 +46,8 @@ impl Polls {
         Poll { queries: world.asks, updates: if world.asks { 8 } else { 0 }, ..self.poll(world) }
     }
 
-    /// Records the outcome of the poll and returns it. Sometimes loses the response on its way; the service then
-    /// considers its task delivered.
+    /// Records the outcome of the poll and returns it. Sometimes loses the response on its way. The service then
+    /// considers the task delivered.
     fn hear<T>(
         &mut self,
         world: &World,
@@ -109,8 +109,8 @@ async fn start(world: &World, workflow_id: &str) {
         start.concurrency_key = limiting::key_of(workflow_id);
     }
     if world.short_lives {
-        // All runs of a workflow id have the same retention, because a run is kept at least as long as an earlier run
-        // whose start request it remembers.
+        // All runs of a workflow id have the same retention. Otherwise a run that remembers the start request of an
+        // earlier run would be kept as long as that run.
         let last = workflow_id.bytes().last().unwrap_or_default();
         start.retention = history::Duration::from_secs(match last % 3 {
             0 => 0,
@@ -154,7 +154,7 @@ async fn talk(world: &World, at: &RunRef) {
                 world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;
             }
-            // A request without a key that may be recorded is not safe to repeat.
+            // A request without a key must not be repeated, because it may have been recorded.
             Err(Refusal::OutcomeUnknown { .. }) if key.is_none() => return,
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
             _ => return,
@@ -170,7 +170,8 @@ pub(crate) async fn reaper(world: Arc<World>) {
     }
 }
 
-/// Starts and signals one run patiently, and a run that the first one signals.
+/// Starts the run `peer` and then a run of `workflow_id`, which signals `peer`. Sends a signal to the second run.
+/// Retries patiently.
 pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
     let at = RunRef { domain: DOMAIN.into(), workflow_id: workflow_id.into(), run_id: None };
     start(&world, "peer").await;
@@ -186,7 +187,7 @@ pub(crate) async fn single(world: Arc<World>, workflow_id: &'static str) {
                 world.facts().promises.push(Promise::Signal { run_id: admitted.run_id, name });
                 return;
             }
-            // The run closed before the request reached the node that replaced the first one.
+            // The run closed before the request reached the node that replaced the first node.
             Err(refusal) if refusal.code() == "run-closed" => return,
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
@@ -201,7 +202,7 @@ fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
         // An attempt that is retried leaves neither its start nor its end in the history.
         Refusal::Fault(_) if started == 0 => {}
         Refusal::Fault(_) => world.facts().promises.push(Promise::Late { run_id, started, by }),
-        // Deleted, or replaced by another run: closed in either case.
+        // The run was deleted or replaced by another run. In both cases it has closed.
         Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. }
             if world.continues_as_new =>
         {
@@ -260,7 +261,7 @@ pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
         }
         Command::complete(token.turn, decisions)
     };
-    // A query task is no turn, and a task with updates only may record nothing.
+    // A query task is not a turn. A speculative turn, which only delivers updates, may record nothing.
     let is_turn = !task.query_only && !task.speculative;
     let completes = is_turn && matches!(command, Command::CompleteTurn { .. });
     for _ in 0..REPEATS {
@@ -277,7 +278,7 @@ pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
                 }
             }
             Err(refusal) if refusal.is_retryable() => pause(world, 200).await,
-            // The update was judged meanwhile, or its caller no longer waits. The turn may still be held.
+            // The update was answered by another turn, or its caller no longer waits. This answer is given up.
             Err(refusal) if !is_turn || ["update-already-accepted", "unknown-update"].contains(&refusal.code()) => {
                 return;
             }

@@ -25,7 +25,7 @@ pub struct ReplyCounts {
     pub rejected: usize,
 }
 
-/// Verdict of a decider on an update. Another decider may give another verdict, and only one of them may count.
+/// Verdict of a decider on an update. Another decider may give another verdict, and only one verdict may count.
 fn verdict(world: &World) -> Verdict {
     match world.dice(4) {
         0 => Verdict::Rejected { reason: "no".to_owned(), details: None },
@@ -38,7 +38,7 @@ fn done() -> Verdict {
     Verdict::Done { result: None }
 }
 
-/// Returns the verdicts on the updates of a task, and on those accepted but not answered yet.
+/// Returns the verdicts on the updates of a task, and on updates that were accepted but not answered yet.
 pub(crate) fn judge(world: &World, task: &DeciderTask, events: &[Event]) -> Vec<UpdateAnswer> {
     let mut answers: Vec<UpdateAnswer> = Vec::new();
     let mut say = |update_id: &str, verdict| {

@@ -102,7 +102,7 @@ impl Interceptor for Broken {
     }
 }
 
-/// Store of a node that dies permanently at one write: no call returns after that.
+/// Store of a node that dies permanently at one write: no call returns after that write.
 pub struct Dying {
     store: Arc<dyn Store>,
     at: u64,

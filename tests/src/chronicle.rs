@@ -58,7 +58,7 @@ impl Chronicle {
         }
     }
 
-    /// Returns whether a run has a successor by now.
+    /// Returns whether a run has a successor.
     pub(crate) fn has_gone_on(&self, run_id: Uuid) -> bool {
         let noted = self.noted();
         let last = noted.runs.get(&run_id).and_then(|events| events.values().next_back());

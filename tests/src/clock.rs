@@ -1,5 +1,5 @@
-//! Simulated time that tests advance. The clocks of nodes differ from it by small offsets, or by large ones in worlds
-//! that set clocks.
+//! Simulated time that tests advance. The clocks of nodes differ from it by small offsets, or by large offsets in
+//! worlds that set clocks.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -117,7 +117,7 @@ If stored forms or responses were changed on purpose, record the corpus again in
 ///
 /// # Panics
 ///
-/// If they differ, with the first line that does.
+/// If they differ. The message contains the first line that differs.
 pub fn hold_text(name: &str, text: &str) {
     let path = directory().join(name);
     if is_written() {

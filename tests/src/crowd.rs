@@ -51,7 +51,8 @@ struct Crowd {
     store: Arc<dyn Store>,
 }
 
-/// Fills a run over this store, lets every activity fail with the largest details that are kept, and ends everything.
+/// Fills a run over this store, lets every activity fail with the largest failure details that the service keeps, and
+/// ends everything.
 pub async fn fill_and_end(store: Arc<dyn Store>) {
     let crowd = Crowd::open(store).await;
     crowd.fill().await;

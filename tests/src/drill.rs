@@ -1,8 +1,8 @@
 //! Nodes that die under load while the store has faults, and the time during which runs make no progress. Time is
 //! virtual: only waits of the nodes count, not the speed of the machine.
 //!
-//! The load is that of `baton-bench drill`. The faults are those that the store on DynamoDB meets: attempts that are
-//! refused, that take too long, or whose responses are lost.
+//! The load is the same as in `baton-bench drill`. As on DynamoDB, attempts are refused, take too long, or lose their
+//! responses.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,8 +48,8 @@ const LATENCY: Duration = Duration::from_millis(5);
 const READ_ATTEMPT: Duration = Duration::from_millis(500);
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Number of attempts of a read, and the maximum wait before the second one; it doubles with each further attempt.
-/// Source: `service/src/dynamodb.rs`.
+/// Number of attempts of a read, and the maximum wait before the second attempt; the wait doubles with each further
+/// attempt. Source: `service/src/dynamodb.rs`.
 const READ_TRIES: u32 = 8;
 const READ_AGAIN_AFTER: u64 = 50;
 
@@ -440,7 +440,8 @@ async fn answer<F: Future<Output = Result<(), Refusal>>>(drill: &Drill, call: im
     }
 }
 
-/// Decides: three activities in sequence and a timer, then success once the timer has expired and the signal is there.
+/// Decides: three activities in sequence and a timer, then success after the timer has expired and the signal has
+/// arrived.
 fn chain(events: &[Event]) -> Vec<Decision> {
     let count = |is_it: fn(&EventKind) -> bool| events.iter().filter(|event| is_it(&event.kind)).count();
     let scheduled = count(|kind| matches!(kind, EventKind::ActivityScheduled(_)));
@@ -498,7 +499,8 @@ async fn storms(drill: Arc<Drill>) {
 /// Result of a drill.
 #[derive(Debug, Default)]
 pub struct Drilled {
-    /// Times without progress of runs after the death of a node, until they continued or the next node died.
+    /// Times for which a run made no progress after the death of a node. Each ends when the run continued or the next
+    /// node died.
     pub standstills: Vec<Duration>,
     /// Description of the longest standstill.
     pub longest: String,

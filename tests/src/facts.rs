@@ -11,7 +11,7 @@ use crate::hosts::Exchanged;
 use crate::repeating::Repeats;
 use crate::resetting::{branched, own};
 
-/// A promise: what a response of the service told a caller.
+/// A promise that a response of the service made to a caller.
 #[derive(Debug, Clone)]
 pub enum Promise {
     /// A signal was recorded. No other signal has its name.
@@ -117,7 +117,7 @@ pub type Histories = BTreeMap<Uuid, Vec<Event>>;
 
 impl Facts {
     /// Records that a task has reached its poller. Tasks have a new token each time that they are started, so no other
-    /// poller may receive this one.
+    /// poller may receive the same token.
     pub fn in_hand(&mut self, token: &str) {
         if !self.tokens.insert(token.to_owned()) {
             self.violations.push(format!("a task is in two hands: {token}"));
@@ -191,7 +191,7 @@ impl Facts {
         }
     }
 
-    /// Checks that an effect on another run happens exactly once, in one run, and is acknowledged exactly if it
+    /// Checks that an effect on another run happens exactly once, in one run, and is acknowledged if and only if it
     /// happened.
     fn effects_once(&mut self, histories: &Histories) {
         let mut taken: BTreeMap<(Uuid, EventId), Vec<Uuid>> = BTreeMap::new();

@@ -108,7 +108,7 @@ impl Host {
             let offered = node.tasks().slots(self.is_decider, (DOMAIN, LIST), &poll, free.clone());
             if let Ok(Ok(mut slots)) = timeout(PATIENCE, offered).await {
                 if self.world.dice(2) == 0 {
-                    // As in a response that first waits until the answers of the exchange are recorded.
+                    // Waits, like a response that begins only after the answers of the exchange are recorded.
                     slots.stand_by();
                     pause(&self.world, 5).await;
                     if self.world.dice(4) == 0 {
@@ -128,7 +128,7 @@ impl Host {
 
     /// Reads tasks until each slot has one or the wait has ended. Returns false if the connection broke before.
     async fn hears_all(&mut self, node: &Arc<Engine>, mut slots: Slots, free: &mut Vec<u32>) -> bool {
-        // As in a response that is not streamed, in which the first tasks end the wait.
+        // If true, the exchange behaves like a response that is not streamed: it ends with the first tasks.
         let mut at_once = self.world.waits == Waits::Short && self.world.dice(2) == 0;
         loop {
             let next = next(node, (self.is_decider, at_once), &mut slots);

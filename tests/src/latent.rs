@@ -1,4 +1,4 @@
-//! A store with slow commits, so that a test can act at each instant of one.
+//! A store with slow commits, so that a test can act at each instant of a commit.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,14 @@
-//! Simulation of the whole system in one thread: real engines as nodes over one store with faults; deciders and runners
-//! that are late, answer twice or die; clients that repeat requests; clocks that jump and differ. A seed determines
-//! everything.
+//! Simulation of the whole system in one thread:
 //!
-//! [`simulate`] runs one seed and returns the violations. It contains no rules: `history::check` defines valid
-//! histories, and [`facts`] keeps the promises made to callers.
+//! * real engines as nodes over one store with faults
+//! * deciders and runners that are late, answer twice or die
+//! * clients that repeat requests
+//! * clocks that jump and differ
+//!
+//! A seed determines everything.
+//!
+//! [`simulate`] runs one seed and returns the violations. The simulation contains no rules: `history::check` defines
+//! valid histories, and [`facts`] keeps the promises made to callers.
 
 mod actors;
 pub mod asking;

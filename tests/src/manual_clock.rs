@@ -8,7 +8,7 @@ use engine::Clock;
 use history::{Duration, Timestamp};
 use tokio::sync::Notify;
 
-/// 2023-11-14T22:13:20Z.
+/// Default start of the clock, in milliseconds since 1970: 2023-11-14T22:13:20Z.
 pub const BEGIN: u64 = 1_700_000_000_000;
 
 /// A clock that stands still until a test advances it. It begins at [`BEGIN`] by default.
@@ -45,7 +45,7 @@ impl Clock for ManualClock {
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
-            // Registered before the time is read, so that an advance cannot be missed.
+            // The waiter is registered before the time is read, so that it cannot miss an advance.
             moved.as_mut().enable();
             if self.now() >= at {
                 return;

@@ -1,5 +1,5 @@
 //! Many nodes over one table, in virtual time. Measures how the calls to the table and between nodes grow with the
-//! number of nodes, and how long it takes until all nodes have noticed a dead one.
+//! number of nodes. Also measures the time until all nodes have noticed a dead node.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -109,11 +109,11 @@ pub struct Many {
     pub nodes: usize,
     /// Requests per node and second while idle.
     pub idle: Pace,
-    /// Number of times that a live node was considered dead by another, while idle.
+    /// Number of times that a live node was considered dead by another node, while idle.
     pub missed_alive: usize,
     /// Requests per workflow of one activity.
     pub working: Pace,
-    /// Time until all other nodes had noticed a dead node; `None` if some had not within a minute.
+    /// Time until all other nodes had noticed a dead node; `None` if some nodes did not notice within a minute.
     pub missed_after: Option<Duration>,
 }
 
@@ -126,7 +126,7 @@ pub struct Pace {
     pub writes: f64,
     /// Writes that lost a race.
     pub lost: f64,
-    /// Read units, strongly consistent.
+    /// Read units of strongly consistent reads.
     pub read_units: f64,
     /// Write units.
     pub write_units: f64,
@@ -238,7 +238,7 @@ impl Crowd {
         }
     }
 
-    /// Returns the number of pairs of nodes of which one does not know the other.
+    /// Returns the number of pairs of nodes in which one node does not know the other node.
     fn unknown(&self) -> usize {
         let nodes = self.nodes();
         nodes.iter().map(|(engine, _)| nodes.len().saturating_sub(engine.nodes().alive().len())).sum()

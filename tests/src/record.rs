@@ -115,7 +115,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// Formats CBOR as text, in its order.
+/// Formats CBOR as text, in the order of its elements.
 fn plain(from: &mut Decoder<'_>) -> Option<String> {
     Some(match from.datatype().ok()? {
         Type::Bool => from.bool().ok()?.to_string(),
@@ -140,7 +140,7 @@ fn plain(from: &mut Decoder<'_>) -> Option<String> {
     })
 }
 
-/// FNV-1a with 64 bits, over parts and their lengths.
+/// The 64-bit FNV-1a hash of parts and their lengths.
 struct Digest(u64);
 
 impl Digest {

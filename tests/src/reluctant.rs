@@ -1,5 +1,5 @@
-//! A store that delays the removal of entries from a run's outbox of effects. The effect has then been applied to the
-//! other run long before its source records that, and is delivered again in between.
+//! A store that delays the removal of entries from a run's outbox of effects. An effect is then delivered again after
+//! it was applied, because its entry is removed much later.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
-//! Clients that repeat requests late: after hundreds of other requests, after the run that recorded the request has
-//! continued as new, and at nodes that did not exist at first. Each client must get the first outcome again.
+//! Clients that repeat requests late, for example after hundreds of other requests, or after the run that recorded the
+//! request has continued as new. They also repeat requests at nodes that did not exist at first. Each client must get
+//! the first outcome again.
 
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ struct Completed {
 enum Answered {
     /// The request was done. The flag is true if an earlier attempt had done it.
     Done(Completed, bool),
-    /// It was refused permanently, or was not done.
+    /// The request was refused permanently or was not completed.
     Refused(String),
     /// There is no response yet.
     Nothing,
@@ -60,7 +61,7 @@ pub struct Repeats {
 /// Counts of repetitions, by circumstances.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Often {
-    /// All of them.
+    /// All repetitions.
     pub all: usize,
     /// Repetitions after the run that recorded the request had continued as new.
     pub after_successors: usize,

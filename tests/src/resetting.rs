@@ -41,7 +41,7 @@ async fn reset(world: &World, at: &RunRef) {
         match answer(world, world.node().commands().reset(at, reset)).await {
             Ok(reset) => {
                 world.facts().promises.push(Promise::Reset { run_id: reset.run_id, key });
-                // The response may be lost. Then the request is repeated.
+                // If the response is lost, the request is repeated.
                 if !world.bad_luck(20) {
                     return;
                 }
@@ -56,7 +56,7 @@ async fn reset(world: &World, at: &RunRef) {
     }
 }
 
-/// Returns the origin of a branch: its own WorkflowReset, which follows any that it has copied.
+/// Returns the event that made a run a branch: its last `WorkflowReset`. Earlier ones were copied from its origin.
 pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
     events.iter().rev().find_map(|event| match &event.kind {
         EventKind::WorkflowReset(it) => Some((event, it)),
@@ -64,7 +64,7 @@ pub(crate) fn branched(events: &[Event]) -> Option<(&Event, &WorkflowReset)> {
     })
 }
 
-/// Returns the events that a run recorded itself, without those copied from another run.
+/// Returns the events that a run recorded itself. Events copied from another run are left out.
 pub(crate) fn own(events: &[Event]) -> &[Event] {
     let begin = branched(events).map_or(0, |(event, _)| event.id);
     events.get(usize::try_from(begin).unwrap_or_default()..).unwrap_or_default()
@@ -80,8 +80,8 @@ fn signals(events: &[Event]) -> BTreeSet<&str> {
 }
 
 impl Facts {
-    /// Checks that a reset run is followed only by the branch that it names, and that a branch begins with the events
-    /// of its origin and has the later signals if requested.
+    /// Checks that a reset run is followed only by the branch that it names. Also checks that a branch begins with the
+    /// events of its origin, and has the later signals if the reset requested them.
     pub(crate) fn branches_are_true(&mut self, histories: &Histories) {
         let mut keys = BTreeSet::new();
         for (run_id, events) in histories {

@@ -1,5 +1,5 @@
-//! Engines that lack one of the rules that they need in addition to a store's contract. The engine has no switches for
-//! that. Instead, a store around the real one undoes the effect of the rule.
+//! Engines without one of their rules. An engine needs these rules in addition to the contract of its store, and has no
+//! switch for any of them. Instead, a store around the real one undoes the effect of a rule.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,8 +16,8 @@ use crate::world::DOMAIN;
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// A request is refused only after reading the store, never based on cached state. Left out: a wake may read the
-    /// previous state.
+    /// A request is refused only after reading the store, never based on cached state. If the rule is left out, a wake
+    /// may read the previous state.
     NeverNoFromCache,
     /// Commits have ids by which a node recognizes its own commits after a lost response.
     OperationIds,
@@ -29,9 +29,9 @@ pub enum Rule {
     SeenEffects,
     /// Chunks are named after their last event.
     ChunksByLastEvent,
-    /// A run knows the last poll that a started task was sent to. Left out: it knows the first one.
+    /// A run knows the last poll that a started task was sent to. If the rule is left out, it knows the first poll.
     SentToOne,
-    /// A run that has applied effects of others is kept longer than these effects can be delivered again.
+    /// A run that has applied effects of other runs is kept longer than these effects can be delivered again.
     KeptForOthers,
     /// A run whose next wake is far in the future is first recorded in the rows of its task list.
     WrittenDown,
@@ -67,7 +67,7 @@ impl Undone {
         self.known.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns the head to write instead of this one.
+    /// Returns the head to write instead of the given head.
     fn instead(&self, key: &HeadKey, head: &Head) -> Head {
         let mut head = head.clone();
         match self.rule {
@@ -111,7 +111,7 @@ impl Undone {
         head
     }
 
-    /// Records chunks. A chunk counts as overwritten by a later one with the same first event.
+    /// Records chunks. A chunk counts as overwritten by a later chunk with the same first event.
     fn overwrite(&self, key: &HeadKey, run: RunId, parts: &[(PartKey, Bytes)]) {
         for (part, bytes) in parts {
             let (PartKey::Chunk { last }, Some(Ok(first))) = (part, codec::events_from(bytes, 0).next()) else {
@@ -134,7 +134,7 @@ impl Undone {
     }
 }
 
-/// Returns the first poll that each task was sent to, instead of the last one.
+/// Returns the first poll that each task was sent to, instead of the last poll.
 fn first_sent(before: &Sent, now: &Sent) -> Sent {
     let first = now.iter().map(|(id, poll)| (id, before.poll_of(id).unwrap_or(poll)));
     let bytes = minicbor::to_vec(first.collect::<Vec<_>>()).expect("writing to memory does not fail");
@@ -175,7 +175,7 @@ impl Interceptor for Undone {
             return self.store.commit(key, expect, head, parts).await;
         }
         if self.rule == Rule::ChunksByLastEvent {
-            // As on DynamoDB, parts exist before it is known whether the commit wins.
+            // Parts are written before it is known whether the commit wins, as on DynamoDB.
             self.overwrite(key, head.run, parts);
         }
         let head = self.instead(key, head);

@@ -1,6 +1,6 @@
 //! Decisions of the simulated deciders: two concurrent activities with three attempts each, a timer, and a signal to a
-//! neighbor; sometimes a cancel request, and a child that signals its parent. Then the run succeeds, sometimes only
-//! after the outcomes of signal and child are known. Some runs continue as new instead.
+//! neighbor. Some runs also request the cancellation of a neighbor or start a child, which signals its parent. Then the
+//! run succeeds, sometimes only after the outcomes of signal and child are known. Some runs continue as new instead.
 
 use history::event::{ActivityTimeouts, ChildPolicy, WorkflowStarted};
 use history::{
@@ -49,7 +49,7 @@ impl Step {
 /// Returns the target of signals from the runs of a workflow id, if there is one.
 fn neighbor(workflow_id: &str) -> Option<&'static str> {
     Some(match workflow_id {
-        // The runs of `w1` and `w2` may signal each other at the same time. Those of `w3` signal themselves.
+        // The runs of `w1` and `w2` may signal each other at the same time. The runs of `w3` signal themselves.
         "w0" | "w2" => "w1",
         "w1" => "w2",
         "w3" => "w3",
@@ -147,7 +147,7 @@ fn continues_as_new(started: &WorkflowStarted, may_continue: bool) -> bool {
     }
 }
 
-/// Returns the child of the runs of a workflow id. Two of them request the same one.
+/// Returns the child of the runs of a workflow id. Two workflow ids have the same child.
 fn child(workflow_id: &str) -> Option<&'static str> {
     match workflow_id {
         "w0" | "w3" => Some("c0"),

@@ -8,7 +8,7 @@ use history::{Command, Decision, Event, check};
 /// Domain of the tests.
 pub const DOMAIN: &str = "default";
 
-/// Bound on every wait. A test that waits in vain fails.
+/// Maximum time of every wait. A test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Returns a reference to the newest run of a workflow id.
@@ -74,7 +74,7 @@ pub async fn events(engine: &Engine, run: &RunRef) -> Vec<Event> {
 ///
 /// # Panics
 ///
-/// As [`events`].
+/// In the same cases as [`events`].
 pub async fn names(engine: &Engine, run: &RunRef) -> Vec<&'static str> {
     events(engine, run).await.iter().map(|event| event.kind.name()).collect()
 }

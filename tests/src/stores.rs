@@ -40,8 +40,8 @@ pub async fn over_table(endpoint: &str, table: &str) -> Result<Arc<dyn Store>, S
     }
 }
 
-/// Scales the number of repetitions of a test: a tenth over a network, at least one. Only for repetitions that would
-/// take more than a few seconds there.
+/// Returns the number of repetitions of a test: `count` in memory, and over a network a tenth of it, but at least one.
+/// Intended for repetitions that take more than a few seconds over a network.
 pub fn many(count: u64) -> u64 {
     if is_memory() { count } else { (count / 10).max(1) }
 }

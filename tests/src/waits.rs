@@ -6,24 +6,25 @@ use engine::{Engine, Refusal};
 
 use crate::world::World;
 
-/// End of polls that get no task.
+/// Way in which polls end if they get no task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Waits {
-    /// After two seconds, longer than most tasks take to arrive. Connections break, and responses are lost.
+    /// Polls end after two seconds, which is longer than most tasks take to arrive. Connections break, and responses
+    /// are lost.
     #[default]
     Long,
-    /// After no time or a few milliseconds, while commits that take as long create tasks for them. No connection
-    /// breaks, so every taken task arrives.
+    /// Polls end immediately or after a few milliseconds. Commits that take about as long create tasks for them. No
+    /// connection breaks, so every taken task arrives.
     Short,
-    /// Like `Short`, but at the end of its wait a poll is dropped, as if its connection had broken. A service must not
-    /// end waits like this.
+    /// Polls end as with `Short`, but are dropped at the end, as if their connections had broken. A service must not
+    /// end polls like this.
     CutOff,
 }
 
 /// Maximum delay of the store with short waits, before and after a call.
 pub(crate) const DELAY_MAX: Duration = Duration::from_millis(3);
 
-/// Short waits, in milliseconds: shorter than a commit, as long, and longer.
+/// Short waits, in milliseconds: shorter than a commit, as long as a commit, and longer.
 const SHORT_MS: [u64; 5] = [0, 1, 3, 5, 20];
 
 impl Waits {

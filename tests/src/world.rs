@@ -50,14 +50,14 @@ pub struct Plan {
     pub short_lives: bool,
     /// True if runs are reset.
     pub resets: bool,
-    /// True if runs are queried and updated. Nodes then know and reach each other, because a node that believes itself
-    /// to be alone answers from memory.
+    /// True if runs are queried and updated. Nodes then know and reach each other, because a node that knows no other
+    /// nodes answers from memory.
     pub asks: bool,
     /// True if requests are repeated late. Runs then continue as new.
     pub repeats: bool,
     /// True if deciders and runners are hosts, which exchange many tasks at once.
     pub hosts: bool,
-    /// What happens to polls that get no task.
+    /// Way in which polls end if they get no task.
     pub waits: Waits,
     /// True if the task list has limits, which an operator changes, and runs have concurrency keys. There is one node at
     /// a time: before it is replaced, it dies, as a process does.
@@ -252,8 +252,8 @@ impl World {
         }
     }
 
-    /// Replaces a node by another with nothing in memory. Pending work of the old one continues: it is slow rather than
-    /// dead, which is worse.
+    /// Replaces a node by another with nothing in memory. Pending work of the old node continues: that node is slow
+    /// rather than dead, which causes more conflicts.
     async fn replace_node(&self) {
         let fresh = self.open_node().await;
         let count = self.nodes.lock().expect("no code panics while it holds this lock").len();
@@ -291,7 +291,7 @@ impl World {
         self.deaths.load(Ordering::SeqCst)
     }
 
-    /// Returns whether a run has a successor by now.
+    /// Returns whether a run has a successor.
     pub(crate) fn has_gone_on(&self, run_id: Uuid) -> bool {
         self.chronicle.has_gone_on(run_id)
     }
@@ -421,14 +421,14 @@ pub fn simulate(seed: u64, plan: Plan) -> Outcome {
     simulate_over(seed, plan, async || Arc::new(Memory::new()) as _, || {})
 }
 
-/// Runs one seed over another kind of store. `settle` is called when faults end: nothing lags from then on.
+/// Runs one seed over another kind of store. `settle` is called when faults end: after this call, nothing lags.
 pub fn simulate_over(seed: u64, plan: Plan, make: impl AsyncFnOnce() -> Arc<dyn Store>, settle: impl Fn()) -> Outcome {
     in_one_thread(async { live(seed, plan, make().await, settle).await })
 }
 
-/// Runs one workflow on a node that dies at its `op`th write (after the write if it `lands`, otherwise before), and
-/// then on a node that replaces it. With `hosts`, deciders and runners are hosts; otherwise they poll for one task at a
-/// time. Returns `None` if there are fewer writes.
+/// Runs one workflow on a node that dies at its `op`th write, and then on a node that replaces it. The node dies after
+/// the write if it `lands`, otherwise before the write. With `hosts`, deciders and runners are hosts. Otherwise they
+/// poll for one task at a time. Returns `None` if there are fewer writes.
 pub fn crash_at(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome> {
     in_one_thread(crash(tale, op, lands, hosts))
 }

@@ -23,8 +23,8 @@ fn nodes_ask_for_little() {
         );
         println!("{}", line("a node and second", &idle));
         println!("{}", line("a workflow", &working));
-        // As in docs/scale.md: a write unit per heartbeat, a read for each eight nodes in addition to the due index,
-        // and no live node is considered dead.
+        // Limits as in docs/scale.md. A node writes one unit per heartbeat. It reads the due index, and one unit for
+        // each eight nodes. No live node is considered dead.
         let records = f64::from(u32::try_from(nodes.div_ceil(8)).unwrap_or(u32::MAX));
         assert!(idle.write_units < 1.5 && idle.lost < 0.5, "{nodes} nodes: {idle:?}");
         assert!(idle.read_units < 2.5 + records, "{nodes} nodes: {idle:?}");

@@ -11,7 +11,8 @@ use simulation::{Outcome, Plan, Tale, Waits, crash_at, know_each_other, simulate
 
 /// Seeds that failed in the past and therefore always run.
 ///
-/// * 149: a node that learned late that it had started a task handed it out, although another poll had it by then.
+/// * 149: a node learned late that it had started a task. It handed the task out, although another poll had got it in
+///   the meantime.
 /// * 323: a target forgot an effect that its source settled between reading the outbox and cleaning up `seen`.
 /// * 51, 1322, 1547, 2147: one node signaled a run that another had not found, and the sender recorded a failure.
 const REGRESSIONS: &[u64] = &[51, 149, 323, 728, 1322, 1547, 2147];
@@ -19,7 +20,7 @@ const REGRESSIONS: &[u64] = &[51, 149, 323, 728, 1322, 1547, 2147];
 /// Like [`REGRESSIONS`], with short lives.
 ///
 /// * 1: a run that was kept for longer than its successor could not be read.
-/// * 8: a history of which nothing was left was shown as empty.
+/// * 8: a history whose events had all been deleted was shown as empty.
 /// * 57: a run that continued as new and its child waited for each other.
 const REGRESSIONS_OF_SHORT_LIVES: &[u64] = &[1, 8, 57];
 
@@ -31,7 +32,7 @@ const REGRESSIONS_OF_ASKING: &[u64] = &[17];
 /// Like [`REGRESSIONS`], with clocks that are set.
 const REGRESSIONS_OF_CLOCKS: &[u64] = &[];
 
-/// Number of new seeds unless `BATON_SIM_SEEDS` is set. Special worlds run a fraction of them.
+/// Default number of new seeds; `BATON_SIM_SEEDS` overrides it. Special worlds run a fraction of this number.
 const SEEDS: u64 = 300;
 
 /// Maximum number of seeds until a defect of the store must have been detected.
@@ -234,7 +235,8 @@ fn dies_everywhere(tale: Tale, hosts: bool, check: impl Fn(&Outcome) -> bool) {
             assert!(check(&outcome), "{at}\n{} runs\n{}", outcome.runs, outcome.trace);
             op += 1;
         }
-        // The secret, the domain, the start, and the commits of a run with two activities and a timer.
+        // The run has at least these writes: the secret, the domain, the start, and the commits of its two activities
+        // and its timer.
         assert!(op >= 8, "only {op} writes");
     }
 }
@@ -248,7 +250,7 @@ fn a_node_may_die_at_any_write_before_or_after_it_has_landed() {
 
 #[test]
 fn a_node_may_die_at_any_write_of_runs_that_go_on_as_new() {
-    // At least four runs: the first run and its successor, their child, and the run that they signal.
+    // There are at least four runs: the first run and its successor, their child, and the run that they signal.
     for hosts in [false, true] {
         dies_everywhere(Tale::GoesOn, hosts, |outcome| {
             outcome.runs >= 4 && outcome.trace.contains("WorkflowContinuedAsNew")

@@ -8,8 +8,8 @@ use simulation::drill::{Drilled, drill};
 const ALWAYS: Duration = Duration::from_secs(8);
 const NEARLY_ALWAYS: Duration = Duration::from_secs(6);
 
-/// Seeds with about eight deaths each. In the last one a node returned immediately and met a turn that its earlier
-/// process had lost, without knowing that.
+/// Seeds with about eight deaths each. With the last seed, a node returned immediately. It found a turn that its
+/// earlier process had lost, but could not know that the turn was lost.
 const SEEDS: [u64; 3] = [0, 7, 10];
 
 fn of(sorted: &[Duration], thousandths: usize) -> Duration {

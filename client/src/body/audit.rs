@@ -6,23 +6,24 @@ use serde::{Deserialize, Serialize};
 answers! {
     /// A page of the audit log, oldest entries first.
     AuditEntries {
-        /// Entries exactly as in their file.
+        /// Entries, exactly as in the log file.
         entries: Vec<AuditEntry>,
-        /// Value of `after` for the next page; absent on the last one.
+        /// Value of `after` for the next page; absent on the last page.
         next: Option<u64>,
         /// Number of the newest entry in the log.
         last: u64,
     }
 
-    /// An entry of the audit log: a requested change, or with `requestSeq` its outcome.
+    /// An entry of the audit log. An entry without `requestSeq` is a requested change. An entry with `requestSeq` is
+    /// the outcome of such a request.
     AuditEntry {
         /// Number of the entry: 1, 2, 3, …
         seq: u64,
         /// Time when the entry was written.
         at: Timestamp,
-        /// Number of the entry with the request of this outcome.
+        /// Number of the entry with the request. Present only in the entry of an outcome.
         request_seq: Option<u64>,
-        /// HTTP status of the response; absent if the caller did not wait for it.
+        /// HTTP status of the response; absent if the caller disconnected before the response.
         status: Option<u16>,
         /// Code of the problem if the request was refused.
         code: Option<String>,
@@ -44,7 +45,7 @@ answers! {
         workflow_type: Option<String>,
         /// Activity type.
         activity_type: Option<String>,
-        /// Name of the activity, chosen by the decider.
+        /// Activity id, chosen by the decider.
         activity_id: Option<String>,
         /// Task list.
         task_list: Option<String>,
@@ -60,7 +61,7 @@ answers! {
         version: Option<String>,
         /// ARN of the tagged domain in the SWF protocol.
         resource_arn: Option<String>,
-        /// Id of the request; also in the access log and in the response.
+        /// Id of the request. The access log and the response contain the same id.
         request_id: Option<String>,
         /// Hash of the preceding entry.
         previous: String,

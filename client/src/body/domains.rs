@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 bodies! {@request
     /// A domain to create.
     CreateDomain {
-        /// Name. 1 to 256 characters.
+        /// Name of the domain. 1 to 256 characters.
         name: String,
-        /// Description. At most 4,096 bytes.
+        /// Description of the domain. At most 4,096 bytes.
         description: Option<String>,
         /// Time for which closed runs stay readable; 30 days by default.
         retention: Option<Duration>,
-        /// Tags. At most 50, with keys of 1 to 128 characters and values of at most 256.
+        /// Tags of the domain. At most 50, with keys of 1 to 128 characters and values of at most 256 characters.
         #[serde(
             default,
             skip_serializing_if = "BTreeMap::is_empty",
@@ -48,24 +48,24 @@ bodies! {@request
 answers! {
     /// A domain.
     Domain {
-        /// Name.
+        /// Name of the domain.
         name: String,
-        /// Description.
+        /// Description of the domain.
         description: Option<String>,
         /// Time for which closed runs stay readable.
         retention: Duration,
-        /// Time of creation.
+        /// Time when the domain was created.
         created_at: Timestamp,
-        /// Time of the deprecation, after which nothing can be started or registered in it; absent while it is in
-        /// use.
+        /// Time when the domain was deprecated; absent if it is not. In a deprecated domain, no run can be started and
+        /// no type registered.
         deprecated_at: Option<Timestamp>,
-        /// Tags.
+        /// Tags of the domain.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tags: BTreeMap<String, String>,
     }
     /// All domains.
     Domains {
-        /// Domains by name.
+        /// Domains, sorted by name.
         domains: Vec<Domain>,
     }
 }

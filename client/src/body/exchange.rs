@@ -1,4 +1,4 @@
-//! Bodies of exchanges. An exchange is one request that answers many tasks of a list and takes new ones.
+//! Bodies of exchanges. An exchange is one request that answers many tasks of a list and takes new tasks.
 
 use history::bounded;
 use history::limits::EXCHANGE_ANSWERS_MAX;
@@ -10,8 +10,8 @@ use super::{CancelActivity, CompleteTurn, FailActivity, FailTurn, Problem, Succe
 bodies! {@request
     /// Answers to turns of a task list, and a request for further turns.
     ExchangeTurns {
-        /// Answers to turns of this list. Each is judged separately, and its receipt is at the same index. At most
-        /// 256.
+        /// Answers to turns of this list. Each answer is handled separately. The receipt of an answer has the same
+        /// index in `receipts`. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -19,11 +19,11 @@ bodies! {@request
         )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         answers: Vec<TurnReply>,
-        /// Maximum number of turns to take, 0 to 256; 0 by default. Each has a separate slot; slots are numbered from
-        /// 0.
+        /// Maximum number of turns to take, 0 to 256; 0 by default. Each turn gets a separate slot. Slots are numbered
+        /// from 0.
         #[serde(default)]
         max_tasks: u32,
-        /// Slots that are still empty. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
+        /// Slots that have not received a turn yet. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -31,36 +31,37 @@ bodies! {@request
         )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         slots: Vec<u32>,
-        /// Name of the poller; shown in the history.
+        /// Name of the poller; recorded in the history.
         identity: Option<String>,
-        /// Events that come with a task, as for a poll.
+        /// Events that are returned with a task, as for a poll.
         history: Option<TaskHistory>,
-        /// Maximum number of events that come with a task. The default and the maximum are 10,000.
+        /// Maximum number of events that are returned with a task. The default and the maximum are 10,000.
         max_events: Option<usize>,
         /// True if this decider answers queries, as for a poll.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
-        /// Maximum number of updates in a turn for this decider to judge, as for a poll.
+        /// Maximum number of updates that this decider validates in one turn, as for a poll.
         updates: Option<usize>,
-        /// Unique id of this exchange, with which it can be repeated if its response is lost. At most 256 characters.
+        /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
+        /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. A later attempt states that the tasks sent
-        /// into `slots` were lost, and returns the turns that were started for them.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
+        /// turns again that it started for `slots` in earlier attempts.
         attempt: Option<u32>,
     }
     /// An answer to a turn: exactly one of `complete` and `fail`.
     TurnReply {
-        /// Token of the turn, unchanged.
+        /// Token of the turn, exactly as received.
         token: String,
         /// Completes the turn.
         complete: Option<CompleteTurn>,
-        /// Gives the turn back.
+        /// Gives the turn back without deciding it.
         fail: Option<FailTurn>,
     }
     /// Answers to activities of a task list, and a request for further activities.
     ExchangeActivities {
-        /// Answers to activities of this list. Each is judged separately, and its receipt is at the same index. At
-        /// most 256.
+        /// Answers to activities of this list. Each answer is handled separately. The receipt of an answer has the same
+        /// index in `receipts`. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -68,11 +69,11 @@ bodies! {@request
         )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         answers: Vec<ActivityReply>,
-        /// Maximum number of activities to take, 0 to 256; 0 by default. Each has a separate slot; slots are numbered
-        /// from 0.
+        /// Maximum number of activities to take, 0 to 256; 0 by default. Each activity gets a separate slot. Slots are
+        /// numbered from 0.
         #[serde(default)]
         max_tasks: u32,
-        /// Slots that are still empty. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
+        /// Slots that have not received an activity yet. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -80,17 +81,18 @@ bodies! {@request
         )]
         #[at_most(EXCHANGE_ANSWERS_MAX)]
         slots: Vec<u32>,
-        /// Name of the poller; shown in the history.
+        /// Name of the poller; recorded in the history.
         identity: Option<String>,
-        /// Unique id of this exchange, with which it can be repeated if its response is lost. At most 256 characters.
+        /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
+        /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. A later attempt states that the tasks sent
-        /// into `slots` were lost, and returns the activities that were started for them.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
+        /// activities again that it started for `slots` in earlier attempts.
         attempt: Option<u32>,
     }
     /// An answer to an activity: exactly one of `success`, `failure` and `canceled`.
     ActivityReply {
-        /// Token of the activity, unchanged.
+        /// Token of the activity, exactly as received.
         token: String,
         /// Completes the activity.
         success: Option<SucceedActivity>,
@@ -104,26 +106,27 @@ bodies! {@request
 answers! {
     /// The outcome of one answer.
     AnswerReceipt {
-        /// Reason for the refusal of the answer; absent if it was recorded.
+        /// Reason why the answer was refused; absent if the answer was recorded.
         problem: Option<Problem>,
-        /// Decisions that were recorded and are probably mistakes.
+        /// Warnings about decisions that were recorded but are probably mistakes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Warning>,
     }
 }
 
-/// The response to an exchange. A streamed response has several of them, one per line, with the receipts first.
+/// The response to an exchange. A streamed response consists of several such objects, one per line. The first line
+/// contains the receipts.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Exchanged{T}"))]
 #[serde(rename_all = "camelCase")]
 pub struct Exchanged<T> {
-    /// Outcomes of the answers, in the same order. In a streamed response only in the first line.
+    /// Outcomes of the answers, in the order of the answers. In a streamed response, only the first line contains them.
     pub receipts: Option<Vec<AnswerReceipt>>,
     /// Tasks that were taken.
     pub tasks: Vec<SlotTask<T>>,
-    /// If no task was taken: lists of the domain that have waiting tasks and no pollers, in the format of the
-    /// `Baton-No-Pollers` header of polls.
+    /// Lists of the domain that have waiting tasks and no pollers, in the format of the `Baton-No-Pollers` header of
+    /// polls. Present only if no task was taken.
     pub no_pollers: Option<String>,
 }
 

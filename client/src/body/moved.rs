@@ -9,13 +9,13 @@ use uuid::Uuid;
 /// Memory of each parsed event of an import, in addition to its text.
 const EVENT_BYTES: usize = size_of::<Event>();
 
-/// A closed run that another service recorded, to be imported.
+/// A closed run that was recorded by another service and is to be imported.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImportRun {
-    /// Complete history: each element is an Event, exactly as the other service returned it. At most 524,288 events
-    /// of at most 1 MiB each.
+    /// Complete history of the run. Each element is an Event, exactly as the other service returned it. At most 524,288
+    /// events of at most 1 MiB each.
     #[serde(deserialize_with = "bounded::weighed::<IMPORTED_EVENTS_MAX, EVENT_BYTES, _, _>")]
     #[cfg_attr(
         feature = "schema",
@@ -30,9 +30,9 @@ answers! {
     ImportedRun {
         /// Workflow id.
         workflow_id: String,
-        /// Run id, as in the other service.
+        /// Run id, equal to the run id in the other service.
         run_id: Uuid,
-        /// True if the run had already been imported with this history.
+        /// True if the run had already been imported with the same history.
         repeated: bool,
     }
 }
@@ -47,6 +47,6 @@ pub struct RawHistory {
     pub run_id: Uuid,
     /// True if the run has closed.
     pub closed: bool,
-    /// Event id at which to continue; absent on the last page.
+    /// Event id at which the next page begins; absent on the last page.
     pub next: Option<EventId>,
 }

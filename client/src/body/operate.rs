@@ -11,82 +11,85 @@ bodies! {@request
         /// Result of the activity.
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
-        /// Name of the operator; shown in the history.
+        /// Name of the operator; recorded in the history.
         identity: Option<String>,
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
     /// Failure of an activity by an operator, even if a runner holds it.
     FailActivityManually {
-        /// Reason for the failure, for programs: the `reason` of its ActivityFailed. 1 to 256 characters.
+        /// Reason for the failure, for programs. Recorded as the `reason` of ActivityFailed. 1 to 256 characters.
         failure_reason: String,
         /// Details of the failure, for people and programs.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Name of the operator; shown in the history.
+        /// Name of the operator; recorded in the history.
         identity: Option<String>,
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Retry, pause or resumption by an operator.
+    /// Action of an operator, such as a retry, a pause or a resumption.
     OperatorAction {
-        /// Name of the operator; shown in the history.
+        /// Name of the operator; recorded in the history.
         identity: Option<String>,
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Changes of a domain. Absent fields stay unchanged.
+    /// Changes of a domain. Absent fields are not changed.
     ChangeDomain {
-        /// Description; `null` removes it. At most 4,096 bytes.
+        /// Description of the domain; `null` removes it. At most 4,096 bytes.
         #[serde(default, deserialize_with = "given")]
         description: Option<Option<String>>,
-        /// Retention of closed runs, for runs that start after the change.
+        /// Retention period of closed runs. Applies to runs that start after the change.
         retention: Option<Duration>,
     }
-    /// Rotation of the secret of task tokens.
+    /// Rotation of the secret that signs task tokens.
     RotateSecret {
-        /// Time for which older tokens stay valid; 30 days by default. With 0 they become invalid at once.
+        /// Time for which tokens signed with earlier secrets stay valid; 30 days by default. If this time is 0, these
+        /// tokens become invalid at once.
         overlap: Option<Duration>,
     }
     /// Pause of a run.
     PauseWorkflow {
-        /// True to stop the run's clock: timers and all timeouts stop too, and continue when the run is resumed.
+        /// True to stop the run's clock. Timers and all timeouts are then also paused, until the run is resumed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stop_clocks: bool,
-        /// Name of the operator; shown in the history.
+        /// Name of the operator; recorded in the history.
         identity: Option<String>,
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Reset: a new run that continues from an event of a run.
+    /// Reset of a run: a new run continues from an event of the old run.
     ResetWorkflow {
-        /// Last event of the old run's history that the new run keeps. At that event no decider may hold a turn, and
-        /// it must be the last of its commit. If it is not possible, the refusal has the nearest event.
+        /// Id of an event of the old run. The new run begins with a copy of the old run's history up to and including
+        /// this event. The event must be the last event of its commit, and no decider may hold a turn directly after
+        /// the event. If a reset to this event is not possible, the refusal contains the nearest possible events.
         event_id: EventId,
-        /// Treatment of signals that arrived later.
+        /// Treatment of signals that the old run received after the event `eventId`.
         #[serde(default)]
         signals: LaterSignals,
-        /// Name of the operator; shown in the history.
+        /// Name of the operator; recorded in the history.
         identity: Option<String>,
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Changes of the options of an open activity. Absent fields stay unchanged.
+    /// Changes of the options of an open activity. Absent fields are not changed.
     ChangeActivity {
         /// Task list of the activity.
         task_list: Option<String>,
         /// Timeouts of the activity.
         #[serde(default)]
         timeouts: ChangeTimeouts,
-        /// Complete retry policy. Only for an activity that was scheduled with one.
+        /// New retry policy, which replaces the whole policy. Accepted only for an activity that was scheduled with a
+        /// retry policy.
         #[serde(default, deserialize_with = "history::retry_of_request")]
         retry: Option<RetryPolicy>,
-        /// Name of the operator; shown in the history.
+        /// Name of the operator; recorded in the history.
         identity: Option<String>,
         /// Reason for the action. At most 256 characters.
         reason: Option<String>,
     }
-    /// Changes of the timeouts of an activity. Absent fields stay unchanged; `null` removes a timeout.
+    /// Changes of the timeouts of an activity. Absent fields are not changed; `null` removes a timeout.
     ChangeTimeouts {
         /// Maximum time from ActivityScheduled to ActivityStarted.
         #[serde(default, deserialize_with = "given")]
@@ -103,7 +106,7 @@ bodies! {@request
     }
 }
 
-/// Deserializes a field that is present, and keeps `null` apart from an absent field.
+/// Deserializes a field that is present. Distinguishes `null` from an absent field.
 #[expect(clippy::option_option, reason = "absent, `null` and given mean three things")]
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
@@ -115,11 +118,13 @@ answers! {
         /// Number of deleted runs.
         runs: u64,
     }
-    /// A new secret of task tokens.
+    /// The new secret that signs task tokens.
     RotatedSecret {
-        /// Time from which the new secret signs tokens; a few seconds in the future if several nodes share a store.
+        /// Time from which the new secret signs tokens. If several nodes share a store, this time is a few seconds in
+        /// the future.
         from: Timestamp,
-        /// Time until which older tokens are valid. Some expire earlier, with the overlap of an earlier rotation.
+        /// Time until which tokens signed with the previous secret are valid. Tokens signed with even older secrets
+        /// expire at the same time, or earlier if an earlier rotation returned an earlier time.
         previous_until: Timestamp,
     }
     /// The service's clock after it was confirmed.
@@ -131,13 +136,13 @@ answers! {
     LateDeadline {
         /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-retry`, `effects`, ….
         kind: String,
-        /// Event id of the event that set it.
+        /// Event id of the event that set the deadline.
         scheduled_event_id: Option<EventId>,
-        /// Name of the activity or timer.
+        /// Name of the activity or timer of the deadline.
         name: Option<String>,
-        /// Time when it is due.
+        /// Time when the deadline is due.
         at: Timestamp,
-        /// Time when it would be due after a repair.
+        /// Time when the deadline would be due after a repair.
         repaired_at: Timestamp,
     }
     /// An open run with deadlines that are too late.
@@ -148,24 +153,24 @@ answers! {
         run_id: Uuid,
         /// Workflow type.
         workflow_type: String,
-        /// True if the run is paused. Its deadlines are calculated as if it were resumed now.
+        /// True if the run is paused. Its deadlines are then calculated as if the run were resumed now.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
-        /// Deadlines in order of time.
+        /// Deadlines that are too late, earliest first.
         deadlines: Vec<LateDeadline>,
     }
     /// A page of open runs with deadlines that are too late.
     LateRuns {
         /// Current time of the service's clock.
         now: Timestamp,
-        /// Reason to doubt the clock; absent if it is known to be right. Repairs are refused while the clock is in
-        /// doubt.
+        /// Reason to doubt the clock; absent if the clock is known to be right. Repairs are refused while the clock is
+        /// doubted.
         clock_problem: Option<String>,
         /// Runs on this page.
         runs: Vec<LateRun>,
-        /// Number of open runs examined for this page.
+        /// Number of open runs that were examined for this page.
         examined: u64,
-        /// Value of `page` for the next page; absent on the last one.
+        /// Value of `page` for the next page; absent on the last page.
         next_page: Option<String>,
     }
     /// Outcome of a repair of a run's deadlines.
@@ -174,7 +179,7 @@ answers! {
         workflow_id: String,
         /// Run id.
         run_id: Uuid,
-        /// Event id of the first recorded event; absent if nothing had to be repaired.
+        /// Event id of the first event that the repair recorded; absent if nothing had to be repaired.
         event_id: Option<EventId>,
         /// Repaired deadlines.
         deadlines: Vec<LateDeadline>,
@@ -185,29 +190,29 @@ answers! {
         workflow_id: String,
         /// Run id of the new run.
         run_id: Uuid,
-        /// Run id of the run whose history it continues.
+        /// Run id of the run whose history the new run continues.
         base_run_id: Uuid,
-        /// Event id of the last event that it keeps of that history.
+        /// Event id of the last event that was copied from the run `baseRunId`.
         base_event_id: EventId,
     }
-    /// Origin of a run that began with the history of another.
+    /// Origin of a run that began with a copy of another run's history.
     BranchedFrom {
         /// Run id of the other run.
         run_id: Uuid,
-        /// Event id of the last event that this run keeps of the other one.
+        /// Event id of the last event that was copied from the history of the other run.
         event_id: EventId,
-        /// Workflow id of the other run, if it is different.
+        /// Workflow id of the other run; absent if both runs have the same workflow id.
         workflow_id: Option<String>,
     }
     /// Pause of a run.
     PausedRun {
         /// Time of the pause.
         at: Timestamp,
-        /// True if the run's clock is stopped: timers and timeouts wait, too.
+        /// True if the run's clock is stopped. Timers and timeouts are then also paused.
         stop_clocks: bool,
-        /// Event id of its WorkflowPaused.
+        /// Event id of the run's WorkflowPaused.
         event_id: EventId,
-        /// Name of the operator.
+        /// Name of the operator who paused the run.
         identity: Option<String>,
         /// Reason for the pause.
         reason: Option<String>,
@@ -218,9 +223,9 @@ answers! {
         at: Timestamp,
         /// Cause of the pause, for programs.
         cause: ActivityPausedCause,
-        /// Event id of its ActivityPaused.
+        /// Event id of the activity's ActivityPaused.
         event_id: EventId,
-        /// Name of the operator.
+        /// Name of the operator who paused the activity.
         identity: Option<String>,
         /// Reason for the pause, for people.
         reason: Option<String>,

@@ -1,4 +1,4 @@
-//! Bodies of queries: the caller's request and response, and a decider's question and result.
+//! Bodies of queries: the caller's request with its response, and the query that a decider receives with its result.
 
 use history::limits::KNOWN_QUERIES_MAX;
 use history::{EventId, Payload, bounded};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
-/// Reason with which a decider reports that it has no query of the name.
+/// Reason with which a decider reports that it has no query with the requested name.
 pub const UNKNOWN_QUERY: &str = "unknown-query";
 
 /// A query to a run's decider.
@@ -28,9 +28,9 @@ pub struct QueryWorkflow {
 pub struct QueryAnswer {
     /// Run id.
     pub run_id: Uuid,
-    /// Version of the run that the answer is based on; also in the entity tag.
+    /// Version of the run that the answer reflects. The entity tag of the response contains this version.
     pub version: EventId,
-    /// Result of the query; absent for `null`.
+    /// Result of the query; absent if it is `null`.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
 }
@@ -41,7 +41,7 @@ pub struct QueryAnswer {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskQuery {
-    /// Id that identifies the query in its result.
+    /// Id of the query, which its result must contain.
     pub id: String,
     /// Name of the query.
     pub name: String,
@@ -50,7 +50,7 @@ pub struct TaskQuery {
     pub input: Option<Payload>,
 }
 
-/// A decider's result of a query.
+/// A decider's result for a query.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -58,10 +58,10 @@ pub struct TaskQuery {
 pub struct QueryResult {
     /// Id of the query.
     pub id: String,
-    /// Result; `null` by default.
+    /// Result of the query; `null` by default.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
-    /// Reason why there is no result. It fails only this query.
+    /// Reason why the query has no result. Only this query fails.
     pub error: Option<QueryError>,
 }
 
@@ -71,11 +71,11 @@ pub struct QueryResult {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueryError {
-    /// Reason, for programs; `unknown-query` if the decider has no query of this name.
+    /// Reason, for programs; `unknown-query` if the decider has no query with this name.
     pub reason: String,
     /// Explanation, for people.
     pub message: Option<String>,
-    /// With `unknown-query`: names of the decider's queries. Those beyond 1,000 are dropped.
+    /// Names of the queries that the decider has, for the reason `unknown-query`. Names beyond 1,000 are dropped.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",

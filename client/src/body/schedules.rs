@@ -12,9 +12,9 @@ use uuid::Uuid;
 pub struct CreateSchedule {
     /// Id of the schedule. 1 to 256 characters.
     pub schedule_id: String,
-    /// Times, and the workflow to start.
+    /// Times of the schedule, and the workflow that it starts.
     pub schedule: Schedule,
-    /// True to create it paused.
+    /// True to create the schedule paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
@@ -35,17 +35,17 @@ pub struct PauseSchedule {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResumeSchedule {}
 
-/// Trigger of an immediate action.
+/// Request to execute an action of a schedule now.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TriggerSchedule {
-    /// Overlap policy for this action; that of the schedule by default.
+    /// Overlap policy for this action; by default, the overlap policy of the schedule.
     pub overlap: Option<Overlap>,
 }
 
-/// Actions for the scheduled times in an interval, carried out as if these times came now.
+/// Request to execute the actions for the scheduled times in an interval, as if these times were now.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -55,7 +55,7 @@ pub struct BackfillSchedule {
     pub from: Timestamp,
     /// Last time of the interval.
     pub to: Timestamp,
-    /// Overlap policy for these actions; that of the schedule by default.
+    /// Overlap policy for these actions; by default, the overlap policy of the schedule.
     pub overlap: Option<Overlap>,
 }
 
@@ -65,29 +65,29 @@ pub struct BackfillSchedule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleAction {
-    /// Number among the actions of the schedule: 1, 2, 3, …
+    /// Number of the action among the actions of the schedule: 1, 2, 3, …
     pub action: u64,
-    /// Time that the schedule specifies for the action.
+    /// Scheduled time for which the action was executed.
     pub nominal_time: Timestamp,
     /// Cause of the action: `time`, `trigger` or `backfill`.
     pub cause: String,
-    /// Time when the action was decided.
+    /// Time at which the service decided to execute the action.
     pub at: Timestamp,
-    /// Workflow id of the run, once it was started.
+    /// Workflow id of the run; absent until the run was started.
     pub workflow_id: Option<String>,
-    /// Run id, once the run was started.
+    /// Run id; absent until the run was started.
     pub run_id: Option<Uuid>,
-    /// Outcome: `starting`, `open`, how the run closed, `refused`, or `unknown` if the run was deleted before its
-    /// outcome was read.
+    /// Outcome of the action: `starting`, `open`, the close status of the run, `refused`, or `unknown` if the run was
+    /// deleted before its outcome was read.
     pub outcome: String,
-    /// Code of the problem because of which the run was not started, or while the outcome is `starting`, not yet
-    /// started.
+    /// Code of the problem that prevented the start of the run. If the outcome is `starting`, the start will be tried
+    /// again.
     pub refusal: Option<String>,
     /// Time when the run closed.
     pub closed_at: Option<Timestamp>,
 }
 
-/// Totals of a schedule since its creation.
+/// Totals of a schedule since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -96,9 +96,10 @@ pub struct ScheduleTotals {
     pub started: u64,
     /// Number of runs that could not be started.
     pub refused: u64,
-    /// Number of actions skipped because an earlier run was open.
+    /// Number of actions that were skipped because an earlier run was open.
     pub skipped: u64,
-    /// Number of times noticed too late to catch up; a lower bound if there were very many.
+    /// Number of times that passed without an action, because the service noticed them too late to catch up. If there
+    /// were very many such times, this number is a lower bound.
     pub missed: u64,
 }
 
@@ -110,23 +111,24 @@ pub struct ScheduleTotals {
 pub struct DescribedSchedule {
     /// Id of the schedule.
     pub schedule_id: String,
-    /// Times, and the workflow to start.
+    /// Times of the schedule, and the workflow that it starts.
     pub schedule: Schedule,
-    /// Time of creation.
+    /// Time when the schedule was created.
     pub created_at: Timestamp,
-    /// Time of the pause; absent unless it is paused.
+    /// Time when the schedule was paused; absent if it is not paused.
     pub paused_at: Option<Timestamp>,
     /// Reason for the pause.
     pub pause_reason: Option<String>,
-    /// Next times without jitter; empty while it is paused.
+    /// Next scheduled times, without jitter; empty while the schedule is paused.
     pub next_times: Vec<Timestamp>,
-    /// Number of its runs that are not known to have closed.
+    /// Number of runs of the schedule that are not known to have closed.
     pub running: u64,
-    /// Number of actions that wait for those runs to close, or that were requested and are not decided yet.
+    /// Number of actions that wait for earlier runs to close, and of requested actions that the service has not
+    /// processed yet.
     pub waiting: u64,
-    /// Totals since its creation.
+    /// Totals since the schedule was created.
     pub totals: ScheduleTotals,
-    /// Recent actions, newest first.
+    /// Recent actions of the schedule, newest first.
     pub recent_actions: Vec<ScheduleAction>,
 }
 
@@ -137,15 +139,15 @@ pub struct DescribedSchedule {
 pub struct ListedSchedule {
     /// Id of the schedule.
     pub schedule_id: String,
-    /// Workflow type of its runs.
+    /// Workflow type of the runs that the schedule starts.
     pub workflow_type: String,
-    /// True if it is paused.
+    /// True if the schedule is paused.
     pub paused: bool,
-    /// Time of creation.
+    /// Time when the schedule was created.
     pub created_at: Timestamp,
 }
 
-/// A page of schedules, newest first. It may be short or empty and still have a next page.
+/// A page of schedules, newest first. A page may be short or empty although there is a next page.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -153,19 +155,19 @@ pub struct ListedSchedule {
 pub struct Schedules {
     /// Schedules on this page.
     pub schedules: Vec<ListedSchedule>,
-    /// Value of `page` for the next page; absent on the last one.
+    /// Value of `page` for the next page; absent on the last page.
     pub next_page: Option<String>,
 }
 
-/// Next times of a schedule.
+/// Next times at which a schedule starts runs.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NextTimes {
-    /// Times in order, without jitter.
+    /// Times in ascending order, without jitter.
     pub times: Vec<Timestamp>,
-    /// Time at which the search was aborted because it took too long; there may be later times. Absent if it was
-    /// complete.
+    /// Time at which the search for times was aborted because it took too long. There may be later times. Absent if the
+    /// search was complete.
     pub searched_until: Option<Timestamp>,
 }

@@ -1,33 +1,33 @@
-//! Bodies about the caller's identity and permissions, credentials and nodes, for the console.
+//! Bodies about the caller's identity and permissions, about credentials and about nodes. The console uses them.
 
 use history::Timestamp;
 use serde::{Deserialize, Serialize};
 
 answers! {
-    /// Permissions of a credential. Domains are named as in the configuration: `*` is all of them.
+    /// Permissions of a credential. Domains are named as in the configuration. The name `*` means all domains.
     CredentialLevels {
         /// Name of the credential; absent if callers are not authenticated.
         name: Option<String>,
-        /// True if it may do everything.
+        /// True if the credential may do everything.
         operator: bool,
-        /// True if it may read the metrics.
+        /// True if the credential may read the metrics.
         metrics: bool,
-        /// Domains in which it may read everything.
+        /// Domains in which the credential may read everything.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         readers: Vec<String>,
-        /// Domains in which it may read everything except payloads.
+        /// Domains in which the credential may read everything except payloads.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         readers_without_payloads: Vec<String>,
-        /// Domains in which it may start, read, signal, query, update, cancel and terminate runs.
+        /// Domains in which the credential may start, read, signal, query, update, cancel and terminate runs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         applications: Vec<String>,
-        /// Domains that it may operate.
+        /// Domains that the credential may operate.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         operators: Vec<String>,
-        /// Task lists, as `domain/list`, from which it may take and answer turns.
+        /// Task lists, as `domain/list`, from which the credential may take and answer turns.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         deciders: Vec<String>,
-        /// Task lists, as `domain/list`, from which it may take and answer activities.
+        /// Task lists, as `domain/list`, from which the credential may take and answer activities.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runners: Vec<String>,
     }
@@ -35,30 +35,31 @@ answers! {
     SessionInfo {
         /// Permissions of the caller.
         permissions: CredentialLevels,
-        /// Value of the `baton-csrf` header for requests that change something; only in a session.
+        /// Value of the `baton-csrf` header for requests that change something. Present only in a session.
         csrf_token: Option<String>,
-        /// Latest time at which the session expires; only in a session.
+        /// Latest time at which the session expires. Present only in a session.
         expires_at: Option<Timestamp>,
     }
-    /// Credentials in force, without their secrets.
+    /// Credentials that are currently valid, without their secrets.
     CredentialList {
-        /// Credentials by name, without token issuers and the callers that they vouch for.
+        /// Credentials, sorted by name. Does not include token issuers, or callers that authenticate with a token.
         credentials: Vec<CredentialLevels>,
     }
-    /// A node over a shared store.
+    /// A node that shares the store with other nodes.
     ListedNode {
         /// Address of the node.
         address: String,
-        /// True for the node that responds.
+        /// True for the node that responds to this request.
         responding: bool,
         /// Version of the node; absent if the node has not reported it.
         version: Option<String>,
-        /// Number of shards of the due index that the node handles. They contain timers, timeouts and retries.
+        /// Number of shards of the due index that the node handles. The due index contains timers, timeouts and
+        /// retries.
         due_shards: u32,
     }
-    /// Nodes over the store.
+    /// Nodes that share the store.
     NodeList {
-        /// Live nodes by address, as known to the node that responds; empty if the store is not shared.
+        /// Live nodes, sorted by address, as known to the node that responds; empty if the store is not shared.
         nodes: Vec<ListedNode>,
         /// Total number of shards of the due index.
         due_shards: u32,

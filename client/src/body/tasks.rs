@@ -12,46 +12,49 @@ use super::{QueryResult, TaskQuery, TaskUpdate, UpdateResult};
 bodies! {@request
     /// A poll for a decider task.
     PollDecider {
-        /// Name of the poller; shown in the history.
+        /// Name of the poller; recorded in the history.
         identity: Option<String>,
-        /// Events that come with a task: `full` for the whole history, `window` (the default) for those since the
-        /// last completed turn.
+        /// Events that are returned with a task: `full` for the whole history, `window` (the default) for the events
+        /// since the last completed turn.
         history: Option<TaskHistory>,
-        /// Maximum number of events that come with a task. The default and the maximum are 10,000.
+        /// Maximum number of events that are returned with a task. The default and the maximum are 10,000.
         max_events: Option<usize>,
-        /// True if this decider answers queries. Otherwise its tasks contain none, and it gets no query-only tasks.
+        /// True if this decider answers queries. If false, it gets tasks without queries, and no query-only tasks.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queries: bool,
-        /// Maximum number of updates in a task for this decider to judge; 0 by default. Use 1 if the verdict on an
-        /// update depends on another one.
+        /// Maximum number of updates that this decider validates in one task; 0 by default. Use 1 if the verdict on an
+        /// update may depend on another update.
         updates: Option<usize>,
-        /// Unique id of this poll, with which it can be repeated if its response is lost. At most 256 characters.
+        /// Unique id of this poll. With this id the poll can be repeated if its response is lost. At most 256
+        /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the poll, 1 to 32; 1 by default. A later attempt states that the responses to
-        /// all earlier ones were lost, and returns the task that was started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
+        /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
     }
     /// A poll for an activity task.
     PollActivity {
-        /// Name of the poller; shown in the history.
+        /// Name of the poller; recorded in the history.
         identity: Option<String>,
-        /// Unique id of this poll, with which it can be repeated if its response is lost. At most 256 characters.
+        /// Unique id of this poll. With this id the poll can be repeated if its response is lost. At most 256
+        /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the poll, 1 to 32; 1 by default. A later attempt states that the responses to
-        /// all earlier ones were lost, and returns the task that was started for one of them.
+        /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
+        /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
     }
     /// A decider's answer to a turn.
     CompleteTurn {
-        /// Decisions in the order in which they are applied; may be empty. At most 2,500.
+        /// Decisions, in the order in which they are applied; may be empty. At most 2,500.
         #[serde(default, deserialize_with = "bounded::list::<DECISIONS_MAX, _, _>")]
         #[at_most(DECISIONS_MAX)]
         decisions: Vec<Decision>,
-        /// Context to return to the decider with the next turn. At most 32 KiB.
+        /// Context that the service stores and returns to the decider with the next turn. At most 32 KiB.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
-        /// Names of the signals that the run now awaits; `baton.cancel` for a cancel request. A run that has nothing
-        /// open and awaits nothing is flagged as stuck. At most 32.
+        /// Names of the signals that the run awaits after this turn; `baton.cancel` for a cancel request. If a run
+        /// awaits no signal and has nothing open (such as an activity, a timer or a child), it is flagged as stuck. At
+        /// most 32.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -67,8 +70,8 @@ bodies! {@request
         )]
         #[at_most(QUERY_RESULTS_MAX)]
         query_results: Vec<QueryResult>,
-        /// Results of the task's updates, and of updates that earlier turns accepted. They are recorded together with
-        /// the decisions. At most 1,064.
+        /// Results of the task's updates, and of updates that earlier turns accepted. All results are recorded together
+        /// with the decisions. At most 1,064.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -77,7 +80,7 @@ bodies! {@request
         #[at_most(UPDATE_RESULTS_MAX)]
         update_results: Vec<UpdateResult>,
     }
-    /// A turn that the decider gives back.
+    /// A turn that the decider gives back without deciding it.
     FailTurn {
         /// Reason for the failure. At most 256 characters.
         reason: Option<String>,
@@ -101,18 +104,18 @@ bodies! {@request
         /// True if another attempt cannot succeed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         non_retryable: bool,
-        /// Delay before the next attempt, if the activity has a retry policy; the delay of the policy by default.
+        /// Delay before the next attempt, if the activity has a retry policy; by default, the delay of that policy.
         retry_after: Option<Duration>,
     }
     /// Confirmation that an activity stopped after a cancel request.
     CancelActivity {
-        /// Details of what was done before the stop.
+        /// Details of the work that was done before the activity stopped.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     }
     /// A runner's report that it is still working on an activity.
     Heartbeat {
-        /// Progress of the activity; recorded if the activity times out.
+        /// Progress of the activity. Recorded if the activity times out.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     }
@@ -121,7 +124,7 @@ bodies! {@request
 answers! {
     /// A turn for a decider.
     DeciderTask {
-        /// Token that identifies the turn in its answer.
+        /// Token of the turn, which the answer must contain.
         token: String,
         /// Domain of the run.
         domain: String,
@@ -133,43 +136,44 @@ answers! {
         workflow_type: String,
         /// Task list from which the turn was taken.
         task_list: String,
-        /// Number of this attempt of the turn: 1, plus one for each preceding turn that failed or timed out in a row.
+        /// Number of this attempt of the turn: 1 plus the number of directly preceding turns that failed or timed out.
         attempt: u32,
         /// Event id of the turn's DeciderStarted, the newest event that the decider may see.
         started_event_id: EventId,
         /// Event id of the DeciderStarted of the last completed turn; 0 if there is none.
         previous_started_event_id: EventId,
-        /// Events, oldest first: the window, or with `history: "full"` the history from its first event. At most
-        /// 10,000 events and about 4 MiB.
+        /// Events, oldest first: the window, or with `history: "full"` the history from its first event. At most 10,000
+        /// events and about 4 MiB.
         events: Vec<Event>,
-        /// With `history: "full"`, if not all events fit: value of `after` for the next page of `GET
-        /// /v1/decider-tasks/{token}/history`. Absent if `events` is the whole history.
+        /// Value of `after` for the next page of `GET /v1/decider-tasks/{token}/history`. Present only with `history:
+        /// "full"`, if not all events fit into `events`.
         next: Option<EventId>,
-        /// Context that the last completed turn returned.
+        /// Context that the decider of the last completed turn returned.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
-        /// Queries to answer with the turn.
+        /// Queries that the decider must answer with the turn.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         queries: Vec<TaskQuery>,
-        /// True if there is nothing to decide, only `queries` to answer. No turn was started, `startedEventId` is the
-        /// run's newest event, and decisions are refused.
+        /// True if the task only has `queries` to answer and nothing to decide. No turn was started, `startedEventId`
+        /// is the run's newest event, and decisions are refused.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         query_only: bool,
-        /// Updates to judge with the turn, in this order.
+        /// Updates that the decider must validate with the turn, in this order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<TaskUpdate>,
-        /// True if the turn exists only for its updates. Its last two events are not recorded yet. They are recorded
-        /// together with the answer if that accepts an update or contains decisions, and otherwise dropped.
+        /// True if the turn exists only for its updates. The last two events in `events` are then not recorded yet. If
+        /// the answer accepts an update or contains decisions, these two events are recorded together with the answer.
+        /// Otherwise they are dropped.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         speculative: bool,
         /// Parent span for the decider in the run's trace, as a W3C `traceparent`; absent if the run has no trace.
         traceparent: Option<Traceparent>,
-        /// Vendor data of that trace, as a W3C `tracestate`.
+        /// Vendor data of the run's trace, as a W3C `tracestate`.
         tracestate: Option<String>,
     }
     /// An activity for a runner.
     ActivityTask {
-        /// Token that identifies the activity in its answer.
+        /// Token of the activity, which the answer must contain.
         token: String,
         /// Domain of the run.
         domain: String,
@@ -181,18 +185,18 @@ answers! {
         workflow_type: String,
         /// Task list from which the activity was taken.
         task_list: String,
-        /// Name of the activity, chosen by the decider.
+        /// Activity id, chosen by the decider.
         activity_id: String,
         /// Type of the activity.
         activity_type: String,
-        /// Event id of its ActivityScheduled.
+        /// Event id of the activity's ActivityScheduled.
         scheduled_event_id: EventId,
-        /// Event id of its ActivityStarted; absent with a retry policy, because the event is then recorded only when
-        /// the activity closes.
+        /// Event id of the activity's ActivityStarted. Absent if the activity has a retry policy, because this event is
+        /// then recorded only when the activity closes.
         started_event_id: Option<EventId>,
         /// Number of this attempt: 1, 2, 3, …
         attempt: u32,
-        /// Details of the last heartbeat of an earlier attempt.
+        /// Details of the last heartbeat that an earlier attempt sent.
         #[serde(default, deserialize_with = "history::payload_present")]
         heartbeat_details: Option<Payload>,
         /// Input of the activity.
@@ -202,10 +206,10 @@ answers! {
         timeouts: ActivityTimeouts,
         /// Parent span for the runner in the run's trace, as a W3C `traceparent`; absent if the run has no trace.
         traceparent: Option<Traceparent>,
-        /// Vendor data of that trace, as a W3C `tracestate`.
+        /// Vendor data of the run's trace, as a W3C `tracestate`.
         tracestate: Option<String>,
     }
-    /// A decision that was recorded and is probably a mistake.
+    /// A warning about a decision that was recorded but is probably a mistake.
     Warning {
         /// Kind of warning, for programs: `activity-repeated`.
         code: String,
@@ -213,7 +217,7 @@ answers! {
         detail: String,
         /// Recommended next step, for people.
         advice: String,
-        /// Name of the activity.
+        /// Activity id of the activity that the decision scheduled.
         activity_id: Option<String>,
         /// Event id of the event that the decision caused.
         event_id: EventId,
@@ -228,20 +232,20 @@ answers! {
 answers! {
     /// Acknowledgment of a recorded answer to a task.
     Answered {
-        /// Decisions that were recorded and are probably mistakes.
+        /// Warnings about decisions that were recorded but are probably mistakes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Warning>,
     }
 }
 
-/// Events that come with a decider task.
+/// Selection of the events that are returned with a decider task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TaskHistory {
-    /// The window: events from the DeciderStarted of the last completed turn.
+    /// The window: the events from the DeciderStarted of the last completed turn.
     #[default]
     Window,
-    /// The whole history, in pages if it is long.
+    /// The whole history, divided into pages if it is long.
     Full,
 }

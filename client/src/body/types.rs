@@ -10,13 +10,13 @@ use serde_with::skip_serializing_none;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisterTypeWith{D}"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegisterType<D: Default> {
-    /// Name without a slash. 1 to 256 characters.
+    /// Name of the type, without a slash. 1 to 256 characters.
     pub name: String,
-    /// Version without a slash. Starts and decisions refer to the type as `name/version`.
+    /// Version of the type, without a slash. Starts and decisions refer to the type as `name/version`.
     pub version: Option<String>,
-    /// Description. At most 4,096 bytes.
+    /// Description of the type. At most 4,096 bytes.
     pub description: Option<String>,
-    /// Default values for starts or decisions with this type.
+    /// Default values for starts and decisions that use this type.
     #[serde(default)]
     pub defaults: D,
 }
@@ -27,19 +27,19 @@ pub struct RegisterType<D: Default> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegisteredTypeWith{D}"))]
 #[serde(rename_all = "camelCase")]
 pub struct RegisteredType<D> {
-    /// Name and version as used by starts and decisions.
+    /// Name and version of the type, in the form that starts and decisions use.
     pub r#type: String,
-    /// Name.
+    /// Name of the type.
     pub name: String,
-    /// Version.
+    /// Version of the type.
     pub version: Option<String>,
-    /// Description.
+    /// Description of the type.
     pub description: Option<String>,
-    /// Time of the registration.
+    /// Time when the type was registered.
     pub created_at: Timestamp,
-    /// Time of the deprecation, after which the type cannot be used for new work; absent while it is in use.
+    /// Time when the type was deprecated; absent if it is not. A deprecated type cannot be used for new work.
     pub deprecated_at: Option<Timestamp>,
-    /// Default values for starts or decisions with this type.
+    /// Default values for starts and decisions that use this type.
     pub defaults: D,
 }
 
@@ -49,11 +49,11 @@ pub struct RegisteredType<D> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ListedType {
-    /// Name and version as used by starts and decisions.
+    /// Name and version of the type, in the form that starts and decisions use.
     pub r#type: String,
-    /// Name.
+    /// Name of the type.
     pub name: String,
-    /// Version.
+    /// Version of the type.
     pub version: Option<String>,
     /// True if the type is deprecated.
     pub deprecated: bool,
@@ -65,8 +65,8 @@ pub struct ListedType {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Types {
-    /// Types by name.
+    /// Types, sorted by name.
     pub types: Vec<ListedType>,
-    /// Value of `after` for the next page; absent on the last one.
+    /// Value of `after` for the next page; absent on the last page.
     pub next: Option<String>,
 }

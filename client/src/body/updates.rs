@@ -1,4 +1,4 @@
-//! Bodies of updates: the caller's request and response, and a decider's request and verdict.
+//! Bodies of updates: the caller's request with its response, and the update that a decider receives with its verdict.
 
 use history::{EventId, Payload, UpdateAnswer, Verdict};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::StartWorkflow;
 
-/// An update for a run's decider.
+/// An update that a caller sends to a run's decider.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -16,14 +16,14 @@ pub struct UpdateWorkflow {
     /// Input of the update.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub input: Option<Payload>,
-    /// Id of this update, 1 to 256 characters. Repeating it within a day returns the first answer. Defaults to the
-    /// `Idempotency-Key`, and without one to a random id.
+    /// Id of this update, 1 to 256 characters. If an update with the same id is sent again within a day, the response
+    /// is the same. Defaults to the `Idempotency-Key`; without such a key, to a random id.
     pub update_id: Option<String>,
-    /// Name of the caller; shown in the history.
+    /// Name of the caller; recorded in the history.
     pub identity: Option<String>,
-    /// Run to start if the workflow id has no open run, so that its first turn judges the update. Its `workflowId` is
-    /// the one in the path, and its conflict policy is `use-existing` by default. The run stays open even if the
-    /// update is rejected.
+    /// Run to start if the workflow id has no open run. The first turn of this run validates the update. The
+    /// `workflowId` is the one in the path, and the conflict policy is `use-existing` by default. The run stays open
+    /// even if the update is rejected.
     pub start: Option<Box<StartWorkflow>>,
 }
 
@@ -40,25 +40,25 @@ pub struct Updated {
     /// True if this request started the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
-    /// Event id of its UpdateCompleted, or of its UpdateAccepted until then.
+    /// Event id of the update's UpdateCompleted. Until the update is completed, the event id of its UpdateAccepted.
     pub event_id: EventId,
-    /// True if the update is completed. Otherwise it was accepted and a later turn will complete it: send the request
-    /// again with the same `updateId`.
+    /// True if the update is completed. If false, the update was accepted and a later turn will complete it. To get its
+    /// result, send the request again with the same `updateId`.
     pub done: bool,
-    /// Version of the run after the completion; also in the entity tag.
+    /// Version of the run after the update was completed. The entity tag of the response contains this version.
     pub version: Option<EventId>,
     /// Result of the update.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
 }
 
-/// An update for a decider to judge.
+/// An update that a decider must validate.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskUpdate {
-    /// Id of the update; identifies it in its result.
+    /// Id of the update, which the decider's result must contain.
     pub id: String,
     /// Name of the update.
     pub name: String,
@@ -77,14 +77,15 @@ pub struct TaskUpdate {
 pub struct UpdateResult {
     /// Id of the update.
     pub id: String,
-    /// Result of an update that is accepted and completed; may be `null`.
+    /// Result of the update; may be `null`. If present, the update is accepted and completed.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub accepted: Option<Payload>,
-    /// Reason for rejecting the update. Nothing is recorded.
+    /// Reason for the rejection. If present, the update is rejected, and no event is recorded for it.
     pub rejected: Option<Rejection>,
-    /// Reason why an update failed that this turn or an earlier one accepted. The failure is recorded.
+    /// Reason for the failure. If present, an update that this turn or an earlier turn has accepted fails, and the
+    /// failure is recorded.
     pub failed: Option<Rejection>,
-    /// True if the update is accepted and a later turn will complete it.
+    /// True to accept the update now and complete it in a later turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub later: bool,
 }
@@ -103,7 +104,7 @@ pub struct Rejection {
 }
 
 impl UpdateResult {
-    /// Returns the verdict, or `None` unless exactly one is present.
+    /// Returns the verdict; `None` if there is no verdict, or more than one.
     pub fn answer(self) -> Option<UpdateAnswer> {
         let verdict = match (self.accepted, self.rejected, self.failed, self.later) {
             (Some(result), None, None, false) => Verdict::Done { result: Some(result) },

@@ -1,4 +1,4 @@
-//! Bodies of calls about runs: starting and changing them, and reading their state.
+//! Bodies of calls that start, change or read runs.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ bodies! {@request
         /// Input of the signal.
         #[serde(default, deserialize_with = "history::payload_present")]
         input: Option<Payload>,
-        /// Name of the caller; shown in the history.
+        /// Name of the caller; recorded in the history.
         identity: Option<String>,
     }
     /// A request to cancel a run.
     CancelWorkflow {
         /// Reason for the request. At most 256 characters.
         reason: Option<String>,
-        /// Name of the caller; shown in the history.
+        /// Name of the caller; recorded in the history.
         identity: Option<String>,
     }
     /// Termination of a run.
@@ -33,7 +33,7 @@ bodies! {@request
         /// Details of the termination.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Name of the caller; shown in the history.
+        /// Name of the caller; recorded in the history.
         identity: Option<String>,
     }
 }
@@ -45,15 +45,15 @@ answers! {
         workflow_id: String,
         /// Run id.
         run_id: Uuid,
-        /// True if the run was already open and is used instead of a new one.
+        /// True if an existing open run is used instead of a new run.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         existing: bool,
-        /// Outcome of the run, if the caller waited for it and it closed in time.
+        /// Outcome of the run, if the caller requested to wait for it and the run closed in time.
         closed: Option<RunResult>,
     }
     /// A recorded request.
     Recorded {
-        /// Event id of the first event that the request caused.
+        /// Event id of the first event that the request recorded.
         event_id: EventId,
         /// Run id.
         run_id: Uuid,
@@ -66,98 +66,99 @@ answers! {
         run_id: Uuid,
         /// Workflow type.
         workflow_type: String,
-        /// Status of the run: open, or how it closed.
+        /// Status of the run: `open`, or its close status.
         status: Status,
-        /// Time when it started.
+        /// Time when the run started.
         started_at: Timestamp,
-        /// Time when it closed.
+        /// Time when the run closed.
         closed_at: Option<Timestamp>,
-        /// Tags.
+        /// Tags of the run.
         tags: Vec<String>,
-        /// Reason for its failure or termination; the name of the timeout for a run that timed out. Absent if the run
-        /// closed under a version that did not store reasons in lists.
+        /// Reason why the run failed or was terminated. For a run that timed out, the name of the timeout. Absent if
+        /// the run closed under an earlier version of the service, which did not store reasons in lists.
         reason: Option<String>,
-        /// First line of the closing event's details, at most 120 characters. Only for callers that may see payloads.
+        /// First line of the closing event's details, at most 120 characters. Present only for callers that may see
+        /// payloads.
         details_line: Option<String>,
-        /// True if only its execution timeout can wake it.
+        /// True if only the run's execution timeout can wake it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stuck: bool,
-        /// True if one of its activities is paused and waits for an operator.
+        /// True if an activity of the run is paused and waits for an operator.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         blocked: bool,
         /// True if the run is paused.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
-        /// True if its turns failed or timed out at least twice in a row.
+        /// True if the run's last two or more turns failed or timed out.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         failing: bool,
-        /// True if one of its activities is past its first attempt.
+        /// True if an activity of the run is past its first attempt.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         retrying: bool,
-        /// True if one of its activities was scheduled again, with the same type and input, after it had succeeded.
+        /// True if an activity of the run was scheduled again, with the same type and input, after it had succeeded.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeating: bool,
     }
-    /// A page of runs. It may be short or empty and still have a next page.
+    /// A page of runs. A page may be short or empty although there is a next page.
     Workflows {
         /// Runs on this page.
         workflows: Vec<Listed>,
-        /// Value of `page` for the next page; absent on the last one.
+        /// Value of `page` for the next page; absent on the last page.
         next_page: Option<String>,
-        /// Number of runs examined for this page, including those that the filter excludes.
+        /// Number of runs that were examined for this page, including runs that do not match the filter.
         #[serde(default)]
         examined: u64,
     }
     /// Number of runs.
     Count {
-        /// Number of runs that match.
+        /// Number of runs that match the filter.
         count: u64,
-        /// True if not all runs were examined; the numbers are then lower bounds.
+        /// True if not all runs were examined. The numbers are then lower bounds.
         truncated: bool,
-        /// Number of runs for each value of `status`; values without runs are absent. Runs are counted as `open` only
-        /// if no other value applies to them, so that the numbers add up to `count`.
+        /// Number of runs for each value of `status`. Values without runs are absent. A run counts as `open` only if no
+        /// other value applies, so that the numbers add up to `count`.
         #[serde(default)]
         by_status: BTreeMap<String, u64>,
     }
     /// A scheduled deadline of a run.
     Deadline {
-        /// Time when it is due.
+        /// Time when the deadline is due.
         at: Timestamp,
         /// Kind of deadline: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-retry`, `effects`, ….
         kind: String,
-        /// Event id of the event that set it.
+        /// Event id of the event that set the deadline.
         scheduled_event_id: Option<EventId>,
-        /// Name of the activity or timer.
+        /// Name of the activity or timer of the deadline.
         name: Option<String>,
     }
     /// An open activity.
     OpenActivity {
-        /// Name of the activity, chosen by the decider.
+        /// Activity id, chosen by the decider.
         activity_id: String,
-        /// Type.
+        /// Type of the activity.
         activity_type: String,
-        /// Task list.
+        /// Task list of the activity.
         task_list: String,
-        /// Event id of its ActivityScheduled.
+        /// Event id of the activity's ActivityScheduled.
         scheduled_event_id: EventId,
-        /// Time when it was scheduled.
+        /// Time when the activity was scheduled.
         scheduled_at: Timestamp,
-        /// Time when a runner took it; absent while it waits for one.
+        /// Time when a runner took the activity; absent while the activity waits for a runner.
         started_at: Option<Timestamp>,
         /// Number of the current or next attempt: 1, 2, 3, …
         attempt: u32,
-        /// Maximum number of attempts of its retry policy; absent without a limit or a policy.
+        /// Maximum number of attempts, from the retry policy; absent without a limit or a policy.
         maximum_attempts: Option<u32>,
-        /// Earliest time of the next attempt, while it waits for that.
+        /// Earliest time of the next attempt, while the activity waits for that time.
         next_attempt_at: Option<Timestamp>,
-        /// Outcome of the last attempt that was followed by another.
+        /// Outcome of the most recent attempt that was followed by another attempt.
         last_failure: Option<LastFailure>,
-        /// True if its cancellation was requested.
+        /// True if the cancellation of the activity was requested.
         cancel_requested: bool,
-        /// Pause of the activity; absent unless it is paused. It is not dispatched until an operator retries,
-        /// resumes, completes or fails it.
+        /// Pause of the activity; absent if it is not paused. A paused activity is not dispatched until an operator
+        /// retries, resumes, completes or fails it.
         paused: Option<PausedActivity>,
-        /// Time of its runner's last heartbeat.
+        /// Time of the last heartbeat of the activity's runner.
         last_heartbeat_at: Option<Timestamp>,
         /// Limits of its task list that hold it back while it waits; absent if it only waits for a runner.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -167,9 +168,9 @@ answers! {
     OpenTimer {
         /// Name of the timer.
         timer_id: String,
-        /// Event id of its TimerScheduled.
+        /// Event id of the timer's TimerScheduled.
         scheduled_event_id: EventId,
-        /// Time when it expires.
+        /// Time when the timer expires.
         expires_at: Timestamp,
     }
     /// An update that was accepted and is not yet completed.
@@ -178,20 +179,20 @@ answers! {
         update_id: String,
         /// Name of the update.
         name: String,
-        /// Event id of its UpdateAccepted.
+        /// Event id of the update's UpdateAccepted.
         accepted_event_id: EventId,
-        /// Time when it was accepted.
+        /// Time when the update was accepted.
         accepted_at: Timestamp,
     }
     /// A child that is not known to have closed.
     OpenChild {
         /// Workflow id of the child.
         workflow_id: String,
-        /// Event id of its ChildScheduled.
+        /// Event id of the child's ChildScheduled.
         scheduled_event_id: EventId,
-        /// Event id of its ChildStarted.
+        /// Event id of the child's ChildStarted; absent until the child has started.
         started_event_id: Option<EventId>,
-        /// Action on the child if this run closes first.
+        /// Action on the child if the run closes before the child.
         child_policy: ChildPolicy,
     }
     /// The state of a run.
@@ -202,62 +203,63 @@ answers! {
         run_id: Uuid,
         /// Workflow type.
         workflow_type: String,
-        /// Task list of its deciders.
+        /// Task list that the deciders of the run poll.
         task_list: String,
-        /// Status of the run: open, or how it closed.
+        /// Status of the run: `open`, or its close status.
         status: Status,
-        /// Time when it started.
+        /// Time when the run started.
         started_at: Timestamp,
-        /// Time when it closed.
+        /// Time when the run closed.
         closed_at: Option<Timestamp>,
-        /// Reason for its failure or termination; the name of the timeout for a run that timed out.
+        /// Reason why the run failed or was terminated. For a run that timed out, the name of the timeout.
         reason: Option<String>,
-        /// First line of the closing event's details, at most 120 characters. Only for callers that may see payloads.
+        /// First line of the closing event's details, at most 120 characters. Present only for callers that may see
+        /// payloads.
         details_line: Option<String>,
-        /// Maximum time from the start to the close, including all runs that continue it.
+        /// Maximum time from the start to the close of the workflow, including all runs that continue this run.
         execution_timeout: Duration,
         /// Maximum time from the start to the close of this run only.
         run_timeout: Option<Duration>,
-        /// Run id of the run that this one continues or retries.
+        /// Run id of the run that this run continues or retries.
         continued_from: Option<Uuid>,
-        /// Retry policy for a workflow that fails or times out.
+        /// Retry policy of the workflow, for runs that fail or time out.
         retry: Option<RetryPolicy>,
-        /// Number of the attempt, with a retry policy: 1, 2, 3, …
+        /// Number of the attempt that this run makes, if the workflow has a retry policy: 1, 2, 3, …
         attempt: Option<u32>,
-        /// Time when this attempt begins, while it waits for that.
+        /// Time when this attempt begins, while the run waits for that time.
         next_attempt_at: Option<Timestamp>,
         /// Run id of the retry, if this run failed or timed out and is retried.
         retried_as: Option<Uuid>,
-        /// Run id of the run that continues from an earlier event, if this run was reset.
+        /// Run id of the run that continues from an event of this run, if this run was reset.
         reset_as: Option<Uuid>,
-        /// Origin of the run, if it began with the history of another.
+        /// Origin of the run, if it began with a copy of another run's history.
         branched_from: Option<BranchedFrom>,
-        /// Tags.
+        /// Tags of the run.
         tags: Vec<String>,
-        /// True if its cancellation was requested.
+        /// True if the cancellation of the run was requested.
         cancel_requested: bool,
-        /// True if only its execution timeout can wake it: no turn, activity or timer is open, and its last turn
-        /// awaits no signal.
+        /// True if only the run's execution timeout can wake it: no turn, activity, timer or child is open, no request
+        /// to another run is pending, and the run's last turn awaits no signal.
         stuck: bool,
-        /// True if one of its activities is paused and waits for an operator.
+        /// True if an activity of the run is paused and waits for an operator.
         #[serde(default)]
         blocked: bool,
-        /// True if one of its activities, as listed in `openActivities`, is past its first attempt.
+        /// True if an activity of the run is past its first attempt. `openActivities` shows which one.
         #[serde(default)]
         retrying: bool,
         /// Activities that were scheduled again, with the same type and input, after they had succeeded.
         repeating: Option<RepeatedActivities>,
-        /// Failures of its deciders; present if its turns failed or timed out at least twice in a row.
+        /// Failures of the run's turns; present if the last two or more turns failed or timed out.
         failing: Option<FailingTurns>,
-        /// Pause of the run; absent unless it is paused. None of its tasks is dispatched.
+        /// Pause of the run; absent if it is not paused. No task of a paused run is dispatched.
         paused: Option<PausedRun>,
-        /// Names of the signals that its last turn awaits; `baton.cancel` for a cancel request.
+        /// Names of the signals that the run's last turn awaits; `baton.cancel` for a cancel request.
         awaiting: Vec<String>,
-        /// Version of the run; also in the entity tag.
+        /// Version of the run. The entity tag of the response contains this version.
         version: EventId,
-        /// Event id of the newest event.
+        /// Event id of the run's newest event.
         history_length: EventId,
-        /// State of its turn: `none`, `waiting` for a decider, or `started` by one.
+        /// State of the run's turn: `none`, `waiting` for a decider, or `started` by a decider.
         turn: String,
         /// Limits of its task list that hold the waiting turn back; absent if it only waits for a decider.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -276,14 +278,14 @@ answers! {
         parent: Option<Origin>,
         /// Scheduled deadlines in order of time.
         deadlines: Vec<Deadline>,
-        /// Undelivered effects on other runs, in the order of their decisions. They are in delivery, or wait for the
-        /// next attempt, which is in `deadlines` as `effects`.
+        /// Undelivered effects on other runs, in the order of their decisions. Each effect is being delivered or waits
+        /// for the next attempt, whose time is in `deadlines` with the kind `effects`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outbox: Vec<OutboxEffect>,
         /// Number of times that the delivery of `outbox` was retried.
         #[serde(default, skip_serializing_if = "is_zero")]
         outbox_retries: u32,
-        /// Task lists with waiting tasks of this run and without pollers.
+        /// Task lists without pollers on which tasks of this run wait.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         no_pollers: Vec<ListWithoutPollers>,
     }
@@ -291,9 +293,10 @@ answers! {
     ListWithoutPollers {
         /// Name of the task list.
         task_list: String,
-        /// True for a list of turns, false for a list of activities.
+        /// True for a list of decider tasks, false for a list of activity tasks.
         decider: bool,
-        /// Time when the last poll ended, or when the service started if there was no poll since.
+        /// Time when the last poll of the list ended. If there was no poll since the service started, the time when it
+        /// started.
         since: Timestamp,
     }
     /// Activities that were scheduled again, with the same type and input, after they had succeeded. The usual cause
@@ -306,11 +309,11 @@ answers! {
         /// Name of the newest repetition's activity.
         activity_id: Option<String>,
     }
-    /// Turns in a row that failed or timed out.
+    /// Consecutive turns that failed or timed out.
     FailingTurns {
-        /// Number of these turns.
+        /// Number of consecutive failed turns.
         turns: u32,
-        /// Time when the first of them failed.
+        /// Time when the first of these turns failed.
         since: Timestamp,
         /// Event id of the newest DeciderFailed or DeciderTimedOut.
         event_id: EventId,
@@ -321,16 +324,16 @@ answers! {
         /// Details of the newest failure.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Timeout that ended the newest turn, if it timed out.
+        /// Timeout that ended the newest turn; absent if this turn did not time out.
         timeout: Option<DeciderTimeout>,
     }
     /// An undelivered effect of a run on another run.
     OutboxEffect {
         /// Kind of effect: `start-child`, `signal`, `request-cancel`, `end-child` or `notify-parent`.
         kind: String,
-        /// Event id of the event that requested it.
+        /// Event id of the event that requested the effect.
         event_id: EventId,
-        /// Run id of the run that requested it, if it is an earlier one of this workflow id.
+        /// Run id of the run that requested the effect, if this is an earlier run of the same workflow id.
         run_id: Option<Uuid>,
     }
     /// A page of a run's events.
@@ -343,7 +346,7 @@ answers! {
         last_event_id: EventId,
         /// True if the run has closed.
         closed: bool,
-        /// Event id at which to continue: value of `after` for the next page, or of `before` for a reversed one.
+        /// Event id at which the next page begins: the value of `after`, or of `before` if the order is reversed.
         /// Absent on the last page.
         next: Option<EventId>,
     }
@@ -360,20 +363,20 @@ fn is_zero(number: &u32) -> bool {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunResult {
-    /// Status of the run: open, or how it closed.
+    /// Status of the run: `open`, or its close status.
     pub status: Status,
     /// Run id.
     pub run_id: Uuid,
-    /// Time when it closed.
+    /// Time when the run closed.
     pub closed_at: Option<Timestamp>,
-    /// Result, if the run succeeded.
+    /// Result of the run, if it succeeded.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub result: Option<Payload>,
-    /// Reason for its failure or termination, for programs.
+    /// Reason why the run failed or was terminated, for programs.
     pub reason: Option<String>,
-    /// Details of its failure or termination.
+    /// Details of the run's failure or termination.
     #[serde(default, deserialize_with = "history::payload_present")]
     pub details: Option<Payload>,
-    /// Run id of its successor, if it continued as new, is retried or was reset.
+    /// Run id of the run's successor, if the run continued as new, is retried or was reset.
     pub continued_as: Option<Uuid>,
 }

@@ -1,4 +1,4 @@
-//! Scheduling of a host's exchanges with its task list: which requests are sent when, and which are retried.
+//! Scheduling of a host's exchanges with its task list: decides when to send requests, and which requests to retry.
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
@@ -22,16 +22,15 @@ use crate::{Client, Error, Patience, Waits};
 /// Maximum number of answers, and of tasks, in one exchange. Source: docs/exchanges.md.
 const AT_ONCE_MAX: usize = 256;
 
-/// Maximum size of the answers in one exchange, in bytes. Our choice: half of the service's limit for a body. A larger
-/// answer is sent alone.
+/// Maximum size of the answers in one exchange, in bytes. Our choice: half of the service's limit for a body. An answer
+/// that is larger is the only answer of its exchange.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Expected size of a request without its answers, in bytes. Our choice: enough for a poll that does not list its
-/// slots.
+/// Expected size of a request without its answers, in bytes. Our choice: enough for a poll that does not list slots.
 const REQUEST_BYTES: usize = 256;
 
-/// Maximum number of exchanges whose answers are not recorded yet. Further answers are collected meanwhile. Our choice:
-/// one exchange that the service is recording, and one in transit.
+/// Maximum number of exchanges whose answers are not recorded yet. Further answers are collected in the meantime. Our
+/// choice: one exchange whose answers the service is recording, and one in transit.
 const RECORDING_MAX: usize = 2;
 
 /// Delay before the next poll if the caller has no permission to poll the list.
@@ -41,7 +40,7 @@ const REFUSED_WAIT: Duration = Duration::from_secs(10);
 pub(super) enum HostEvent<T, C> {
     /// A task has arrived. It occupies its slot until it is answered.
     Task(Box<T>),
-    /// The outcome of an answer, with the context that the host passed with it.
+    /// The outcome of an answer, with the context that the host gave with the answer.
     Answered(C, Result<Outcome, Error>),
 }
 
@@ -53,7 +52,8 @@ struct Answer<C> {
     not_before: Instant,
     waits: Waits,
     may_be_recorded: bool,
-    /// True if the answer must be sent alone, because an exchange with this and other answers was refused as a whole.
+    /// True if the answer must be the only answer of its exchange, because an exchange with several answers was refused
+    /// as a whole.
     goes_alone: bool,
 }
 
@@ -67,7 +67,7 @@ struct SlotPoll {
 /// An exchange in flight.
 struct OpenExchange<C> {
     poll: SlotPoll,
-    /// Answers in the exchange, until their outcomes are known.
+    /// Answers in the exchange whose outcomes are not known yet.
     answers: Vec<Answer<C>>,
     task: AbortHandle,
 }
@@ -82,11 +82,11 @@ pub(super) struct Exchanges<K: TaskKind, C> {
     client: Client,
     url: String,
     settings: ExchangeSettings,
-    /// Number of slots that are free and not in a poll.
+    /// Number of slots that neither have a task nor wait for one in a poll.
     free: usize,
     /// Answers for the next exchange.
     gathered: VecDeque<Answer<C>>,
-    /// Polls whose exchange was lost and that must be repeated.
+    /// Polls that must be repeated because the response to their exchange was lost.
     lost: Vec<SlotPoll>,
     in_flight: HashMap<u64, OpenExchange<C>>,
     number: u64,
@@ -147,12 +147,12 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         }
     }
 
-    /// Processes the end of the work on a task.
+    /// Processes the end of the work on a task: queues the task's answer.
     pub(super) fn finish_task(&mut self, done: Result<TaskReply<K, C>, JoinError>) {
         match done {
             Ok(reply) => self.answer(reply, true),
             Err(error) => {
-                // The host catches panics of user code, so this is an error of the host itself. The task gets no answer
+                // The host catches panics of user code, so this is a bug of the host itself. The task gets no answer
                 // and times out.
                 tracing::error!(%error, "a task ended without an answer and will time out; this is a bug in the kit");
                 self.free += 1;
@@ -160,7 +160,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         }
     }
 
-    /// Queues an answer to a task, and frees the slot of the task if `frees_slot` is true.
+    /// Queues an answer to a task. If `frees_slot` is true, also frees the slot of the task.
     pub(super) fn answer(&mut self, TaskReply { reply, patience, context }: TaskReply<K, C>, frees_slot: bool) {
         self.free += usize::from(frees_slot);
         let json = match to_raw_value(&reply) {
@@ -176,7 +176,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         self.gathered.push_back(Answer { json, context, not_before, waits, may_be_recorded, goes_alone });
     }
 
-    /// Stops taking tasks. Answers are still recorded.
+    /// Stops taking tasks. Queued answers are still sent.
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;
         self.lost.clear();
@@ -189,15 +189,15 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         });
     }
 
-    /// Returns true if there are no outstanding answers.
+    /// Returns true if no answers and no events are outstanding.
     pub(super) fn is_idle(&self) -> bool {
         self.host_events.is_empty()
             && self.gathered.is_empty()
             && self.in_flight.values().all(|exchange| exchange.answers.is_empty())
     }
 
-    /// Returns the next event. Meanwhile sends polls for free slots, and collected answers. This function is cancel
-    /// safe.
+    /// Returns the next event. While waiting for it, sends polls for free slots and collected answers. This function is
+    /// cancel safe.
     pub(super) async fn next(&mut self) -> HostEvent<K::Task, C> {
         loop {
             if let Some(event) = self.host_events.pop_front() {
@@ -217,7 +217,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         }
     }
 
-    /// Sends all requests that can be sent. Returns when to try again, if that depends only on time.
+    /// Sends all requests that can be sent now. Returns the time of the next attempt; `None` if it depends on other
+    /// events.
     fn send(&mut self) -> Option<Instant> {
         while self.calls.try_join_next().is_some() {}
         let now = Instant::now();
@@ -232,7 +233,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             let (answers, room) = (self.take_gathered(now), self.take_room(now));
             self.begin(SlotPoll { id: fresh(), attempt: 1, slots: numbered(room) }, answers);
         }
-        // If answers can be sent now, free slots are polled for in the exchange that sends these answers.
+        // If there are answers to send, the exchange that sends them also polls for the free slots, so no separate poll
+        // is needed.
         while !self.has_gathered(now) {
             match self.take_room(now) {
                 0 => break,
@@ -244,7 +246,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         later.chain(waits_to_take.then_some(self.take_at)).min()
     }
 
-    /// Returns the number of exchanges whose answers are not known to be recorded.
+    /// Returns the number of exchanges in flight that contain answers.
     fn recording(&self) -> usize {
         self.in_flight.values().filter(|exchange| !exchange.answers.is_empty()).count()
     }
@@ -270,7 +272,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         taken
     }
 
-    /// Reserves free slots, at most as many as may be filled now. Returns their number.
+    /// Reserves free slots, but at most as many as may be filled now. Returns the number of reserved slots.
     fn take_room(&mut self, now: Instant) -> usize {
         let may = match self.settings.interval {
             _ if self.is_stopping => 0,
@@ -364,7 +366,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         }
     }
 
-    /// Reports the outcome of an answer, or queues it for a retry.
+    /// Reports the outcome of an answer to the host, or queues the answer for a retry.
     fn settle(&mut self, answer: Answer<C>, receipt: Option<AnswerReceipt>) {
         let error = match receipt {
             Some(AnswerReceipt { problem: None, warnings }) => {
@@ -380,11 +382,11 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         self.refuse(answer, error, None);
     }
 
-    /// Handles the refusal of an answer: queues the answer for a retry at `again_at` (by default after its backoff), or
-    /// reports the refusal to the host.
+    /// Handles the refusal of an answer. If a retry may succeed, queues the answer for a retry at `again_at`, by
+    /// default after the answer's backoff. Otherwise reports the refusal to the host.
     fn refuse(&mut self, mut answer: Answer<C>, error: Error, again_at: Option<Instant>) {
         let outcome = match error.code() {
-            // An earlier attempt was recorded, and its receipt was lost.
+            // An earlier attempt of this answer was recorded, but its receipt was lost.
             Some("turn-completed" | "query-task-lost" | "activity-closed" | "run-closed") if answer.may_be_recorded => {
                 Ok(Outcome::RecordedBefore)
             }
@@ -407,7 +409,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
     /// Processes an exchange that was refused as a whole, or whose outcome is unknown.
     fn fail_exchange(&mut self, mut poll: SlotPoll, answers: Vec<Answer<C>>, error: &Error) {
         let (wait, has_answers, is_one) = (self.waits.after(error), !answers.is_empty(), answers.len() == 1);
-        // If answers may have caused the refusal, other requests need not wait.
+        // If the answers may have caused the refusal, requests without them need not wait.
         if wait.is_some() || !has_answers {
             self.resume_at = self.resume_at.max(Instant::now() + wait.unwrap_or(REFUSED_WAIT));
         }
@@ -418,7 +420,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             if wait.is_some() || is_one {
                 self.refuse(answer, error.clone(), wait.map(|_| self.resume_at));
             } else {
-                // One answer may have caused the refusal of all of them, so each is retried separately.
+                // One answer may have caused the refusal of the whole exchange, so each answer is retried separately.
                 answer.goes_alone = true;
                 self.gathered.push_back(answer);
             }
@@ -432,12 +434,12 @@ impl<K: TaskKind, C> Exchanges<K, C> {
     }
 }
 
-/// Returns the numbers of this many slots, counted from 0.
+/// Returns `room` slot numbers, beginning with 0.
 fn numbered(room: usize) -> Vec<u32> {
     (0..u32::try_from(room).unwrap_or(u32::MAX)).collect()
 }
 
-/// Sleeps until `at`, or forever if it is `None`.
+/// Sleeps until `at`. If `at` is `None`, sleeps forever.
 pub(super) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

@@ -13,7 +13,7 @@ pub trait TaskKind: Send + 'static {
     type Task: DeserializeOwned + Send + 'static;
     /// An answer to a task.
     type Reply: Serialize + Send + 'static;
-    /// Path segment of the kind.
+    /// Path segment of the kind in the URL of an exchange.
     const SEGMENT: &'static str;
 }
 
@@ -40,7 +40,7 @@ impl TaskKind for ActivityKind {
 /// Settings of the exchanges of a host.
 #[derive(Debug, Clone, Default)]
 pub struct ExchangeSettings {
-    /// Name of the poller; shown in the history.
+    /// Name of the poller; recorded in the history.
     pub identity: String,
     /// Maximum number of tasks in progress.
     pub at_once: usize,
@@ -48,7 +48,7 @@ pub struct ExchangeSettings {
     pub queries: bool,
     /// Maximum number of updates that the host accepts in one turn.
     pub updates: Option<usize>,
-    /// Minimum time between two tasks.
+    /// Minimum time between taking two tasks.
     pub interval: Option<Duration>,
 }
 

@@ -9,7 +9,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `domain-exists` if there is one of this name.
+    /// See [`Error`]: `domain-exists` if a domain with this name exists.
     pub async fn create_domain(&self, domain: &CreateDomain) -> Result<Domain, Error> {
         self.write(&self.service_url("domains"), domain, None).await
     }

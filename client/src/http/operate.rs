@@ -33,7 +33,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `audit-log-disabled` if the service writes none.
+    /// See [`Error`]: `audit-log-disabled` if the service writes no audit log.
     pub async fn audit(&self, after: u64, limit: Option<usize>) -> Result<AuditEntries, Error> {
         let mut query = String::new();
         push_query(&mut query, "after", Some(&after.to_string()));
@@ -52,11 +52,11 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Deprecates the client's domain, so that nothing can be started or registered in it.
+    /// Deprecates the client's domain. Afterwards no run can be started and no type registered in the domain.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `domain-deprecated` if it is already deprecated.
+    /// See [`Error`]: `domain-deprecated` if the domain is already deprecated.
     pub async fn deprecate_domain(&self) -> Result<Domain, Error> {
         let url = self.service_url(&format!("domains/{}/deprecate", encode(self.domain_name())));
         let (_, bytes) = self.send(Method::POST, &url, None, None, None).await?;
@@ -67,14 +67,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `domain-in-use` if it is not empty.
+    /// See [`Error`]: `domain-in-use` if the domain is not deprecated or not empty.
     pub async fn delete_domain(&self) -> Result<(), Error> {
         let url = self.service_url(&format!("domains/{}", encode(self.domain_name())));
         self.send(Method::DELETE, &url, None, None, None).await.map(drop)
     }
 
-    /// Confirms that the service's clock is right although it has jumped ahead. Runs whose retention has passed
-    /// according to it are then deleted.
+    /// Confirms that the service's clock is right although it has jumped ahead. Afterwards, runs whose retention period
+    /// has ended according to this clock are deleted.
     ///
     /// # Errors
     ///
@@ -84,9 +84,9 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Returns a page of the open runs of the client's domain with deadlines that are too late because they were set
-    /// while the service's clock was ahead. `page` is the `nextPage` of the previous page. With a workflow id, only
-    /// its run is examined.
+    /// Returns a page of the open runs of the client's domain with deadlines that are too late. Such deadlines were set
+    /// while the service's clock was ahead. `page` is the `nextPage` of the previous page. If a workflow id is given,
+    /// only its run is examined.
     ///
     /// # Errors
     ///
@@ -98,11 +98,11 @@ impl Client {
         self.get(&format!("{}{query}", self.domain_url("late-runs")), None).await
     }
 
-    /// Repairs the deadlines of a run that are too late because they were set while the service's clock was ahead.
+    /// Repairs the deadlines of a run that are too late, because they were set while the service's clock was ahead.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `clock-suspect` unless the clock is known to be right.
+    /// See [`Error`]: `clock-suspect` if the clock may be wrong.
     pub async fn repair_deadlines(
         &self,
         workflow_id: &str,
@@ -122,8 +122,8 @@ impl Client {
         self.write(&self.service_url("secret/rotate"), rotate, None).await
     }
 
-    /// Deletes a run, or without a run id all runs of a workflow id. An open run is deleted only with `terminates`,
-    /// which terminates it first.
+    /// Deletes a run, or all runs of a workflow id if there is no run id. If `terminates` is true, an open run is
+    /// terminated first. Otherwise the deletion of an open run fails.
     ///
     /// # Errors
     ///
@@ -167,8 +167,8 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/resume{}", run_query(run_id))), resume, key).await
     }
 
-    /// Resets a run (the newest one if there is no run id): a new run continues from one of its events. If the newest
-    /// run is open, it is terminated.
+    /// Resets a run (the newest run if there is no run id): a new run continues from one of its events. If the newest
+    /// run of the workflow id is open, it is terminated.
     ///
     /// # Errors
     ///

@@ -14,11 +14,11 @@ impl Client {
         self.domain_url(&format!("schedules/{}{rest}", encode(schedule_id)))
     }
 
-    /// Creates a schedule. With a key the call is safe to repeat.
+    /// Creates a schedule. With a key, the call is safe to repeat.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `schedule-exists` if there is one with this id.
+    /// See [`Error`]: `schedule-exists` if a schedule with this id exists.
     pub async fn create_schedule(
         &self,
         create: &CreateSchedule,
@@ -59,7 +59,7 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Deletes a schedule; its runs continue.
+    /// Deletes a schedule. The runs that it has started continue.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/pause"), pause, None).await
     }
 
-    /// Resumes a schedule from the current time on.
+    /// Resumes a schedule. Actions whose scheduled times were during the pause are not executed later.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/resume"), &ResumeSchedule {}, None).await
     }
 
-    /// Triggers an action of a schedule now. With a key the call is safe to repeat.
+    /// Executes an action of a schedule now. With a key, the call is safe to repeat.
     ///
     /// # Errors
     ///
@@ -100,7 +100,8 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/trigger"), trigger, key).await
     }
 
-    /// Carries out the actions that a schedule has within the given interval. With a key the call is safe to repeat.
+    /// Executes the actions of a schedule for all its scheduled times in the given interval. With a key, the call is
+    /// safe to repeat.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Client {
         self.write(&self.schedule_url(schedule_id, "/backfill"), backfill, key).await
     }
 
-    /// Returns the next times of a schedule.
+    /// Returns the next times at which a schedule starts runs.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ impl Client {
         self.get(&format!("{}{query}", self.domain_url("task-lists")), None).await
     }
 
-    /// Returns both task lists of this name: the one of deciders and the one of runners.
+    /// Returns both task lists with this name: the list of decider tasks and the list of activity tasks.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Calls about runs: starting, listing and reading them, and changing them.
+//! Calls that start, list, read and change runs.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::body::{
     TerminateWorkflow, Workflows,
 };
 
-/// A filter for lists of runs. Empty fields match all runs.
+/// A filter for lists of runs. A field that is `None` matches all runs.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// `open`, `closed`, a condition of open runs (`paused`, `blocked`, `stuck`, `failing`, `retrying`, `repeating`),
-    /// or a close status such as `failed`.
+    /// Status of the run: `open`, `closed`, a condition of open runs (`paused`, `blocked`, `stuck`, `failing`,
+    /// `retrying`, `repeating`), or a close status such as `failed`.
     pub status: Option<String>,
-    /// Workflow type.
+    /// Workflow type of the run.
     pub workflow_type: Option<String>,
-    /// Workflow id.
+    /// Workflow id of the run.
     pub workflow_id: Option<String>,
     /// Prefix of the workflow id.
     pub workflow_id_prefix: Option<String>,
-    /// Tag.
+    /// Tag that the run must have.
     pub tag: Option<String>,
     /// Complete reason of the run's failure or termination, or the timeout that ended it.
     pub reason: Option<String>,
@@ -32,22 +32,22 @@ pub struct Filter {
     pub closed_from: Option<Timestamp>,
     /// Upper bound of the close time, exclusive.
     pub closed_before: Option<Timestamp>,
-    /// Order of the list; the newest start first by default. Counts have no order.
+    /// Order of the list; by default, the newest start is first. Counts ignore the order.
     pub order: Option<Order>,
-    /// Maximum number of runs per page; the service's default if it is `None`.
+    /// Maximum number of runs per page. If it is `None`, the service's default applies.
     pub limit: Option<usize>,
 }
 
 /// Order of a list of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The newest start first.
+    /// The run that started last is first.
     NewestStart,
-    /// The oldest start first.
+    /// The run that started first is first.
     OldestStart,
-    /// The newest close first, without open runs.
+    /// The run that closed last is first. Open runs are excluded.
     NewestClose,
-    /// The oldest close first, without open runs.
+    /// The run that closed first is first. Open runs are excluded.
     OldestClose,
 }
 
@@ -63,18 +63,18 @@ impl Order {
     }
 }
 
-/// Selects a page of a run's events.
+/// Selection of a page of a run's events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Page {
     /// Event id after which the page begins.
     pub after: Option<EventId>,
     /// Event id before which the page ends.
     pub before: Option<EventId>,
-    /// True for the newest event first.
+    /// True to get the newest event first.
     pub reverse: bool,
-    /// Maximum number of events per page; the service's default if it is `None`.
+    /// Maximum number of events per page. If it is `None`, the service's default applies.
     pub limit: Option<usize>,
-    /// Time to wait for an event if there is none.
+    /// Maximum time to wait for an event if the page would be empty.
     pub wait: Option<Duration>,
 }
 
@@ -83,7 +83,7 @@ impl Client {
         self.domain_url(&format!("workflows/{}{rest}", encode(workflow_id)))
     }
 
-    /// Starts a run. With a key the call is safe to repeat, and is retried while the service is unavailable.
+    /// Starts a run. With a key, the call is safe to repeat, and is retried while the service is unavailable.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Client {
         self.write(&self.domain_url("workflows"), start, key).await
     }
 
-    /// Starts a run and waits up to `wait` for its close, in as few requests as possible. With a key the start is
+    /// Starts a run and waits up to `wait` until it closes, in as few requests as possible. With a key, the start is
     /// safe to repeat, and is retried while the service is unavailable.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Client {
         let (mut run_id, mut closed) = (started.run_id, started.closed);
         loop {
             match closed {
-                // The workflow continues until a run closes without a successor.
+                // The workflow has ended only when a run has closed without a successor.
                 Some(RunResult { continued_as: Some(next), .. }) => run_id = next,
                 Some(closed) => return Ok(closed),
                 None => {}
@@ -151,7 +151,7 @@ impl Client {
         self.get(&format!("{}{}", self.domain_url("workflow-count"), filter_query(filter)), None).await
     }
 
-    /// Returns the state of a run. Without a run id, returns that of the newest run.
+    /// Returns the state of a run (the newest run if there is no run id).
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Client {
         }
     }
 
-    /// Returns the outcome of a run. Waits up to `wait` for its close, in as many requests as necessary.
+    /// Returns the outcome of a run. Waits up to `wait` until the run closes, in as many requests as necessary.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl Client {
         }
     }
 
-    /// Signals the newest run of a workflow id. With a key the call is safe to repeat, and is retried while the
+    /// Signals the newest run of a workflow id. With a key, the call is safe to repeat, and is retried while the
     /// service is unavailable.
     ///
     /// # Errors
@@ -228,12 +228,13 @@ impl Client {
         self.signal_run(workflow_id, None, name, &SignalWorkflow { input, identity: None }, key).await
     }
 
-    /// Signals a run of a workflow id, the newest one if there is no run id. With a key the call is safe to repeat,
+    /// Signals a run of a workflow id (the newest run if there is no run id). With a key, the call is safe to repeat,
     /// and is retried while the service is unavailable.
     ///
     /// # Errors
     ///
-    /// See [`Error`]: `run-closed` if the run has closed, `run-not-current` if it is not the newest.
+    /// See [`Error`]: `run-closed` if the run has closed, `run-not-current` if it is not the newest run of the workflow
+    /// id.
     pub async fn signal_run(
         &self,
         workflow_id: &str,
@@ -246,7 +247,7 @@ impl Client {
         self.write(&url, signal, key).await
     }
 
-    /// Requests the cancellation of a run. Without a run id, of the newest run.
+    /// Requests the cancellation of a run (the newest run if there is no run id).
     ///
     /// # Errors
     ///
@@ -261,7 +262,7 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/cancel{}", run_query(run_id))), cancel, key).await
     }
 
-    /// Terminates a run. Without a run id, terminates the newest run.
+    /// Terminates a run (the newest run if there is no run id).
     ///
     /// # Errors
     ///

@@ -31,24 +31,25 @@ fn as_people_write(shown: &mut String, c: char) {
     }
 }
 
-/// Escapes a text for one line. Line breaks and tabs become `\n`, `\r` and `\t`, and other characters that a terminal
-/// interprets become `\u{1b}` and the like.
+/// Escapes a text for one line. Line breaks and tabs become `\n`, `\r` and `\t`. Other characters that a terminal
+/// interprets become escapes such as `\u{1b}`.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false, as_people_write)
 }
 
-/// Escapes each line of a text, like [`line()`]. Tabs are kept.
+/// Escapes each line of a text like [`line()`], but keeps line breaks and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'), as_people_write)
 }
 
-/// Returns equivalent JSON in which control characters that a terminal would interpret are written as JSON escapes.
+/// Returns equivalent JSON in which characters that a terminal would interpret are written as JSON escapes.
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
         text,
         |c| matches!(c, '\n' | '\t'),
         |shown, c| match c {
-            // A raw carriage return can only be whitespace between tokens. Within a string it is already escaped.
+            // A raw carriage return can only be whitespace between tokens, because within a string it is already
+            // escaped.
             '\r' => shown.push(' '),
             c => {
                 let mut units = [0; 2];

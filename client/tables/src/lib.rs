@@ -6,10 +6,10 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use history::event::{ActivityPausedCause, OperatorAction};
 use history::{Event, EventKind, Origin, Payload, Timestamp};
 
-/// Maximum length of a payload in a table, in characters.
+/// Maximum number of characters of a payload that a table shows.
 const PAYLOAD_CHARS_MAX: usize = 60;
 
-/// Formats a table with a header, in columns as wide as their contents.
+/// Formats a table with a header. Each column is as wide as its contents.
 pub fn rows<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -33,8 +33,8 @@ fn text(table: &Table) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a history as a table, in the given order: id, time, time since the oldest of the events, name, summary,
-/// causes, and the credential if an event has one. A blank row precedes each turn.
+/// Formats a history as a table, in the given order. The columns are: id, time, time since the oldest of the events,
+/// name, summary, causes, and the credential if any event has one. A blank row precedes each turn.
 pub fn history(events: &[Event]) -> String {
     let is_signed = events.iter().any(|event| event.by.is_some());
     let header = ["#", "time", "after", "event", "what", "because of", "credential"];
@@ -99,7 +99,7 @@ fn again(next_attempt_at: Option<Timestamp>) -> String {
     next_attempt_at.map(|at| format!(", tried again at {at}")).unwrap_or_default()
 }
 
-/// Returns a short summary of an event. It is not escaped; use [`escape`] before it is written to a terminal.
+/// Returns a short summary of an event. The summary is not escaped. Use [`escape`] before you write it to a terminal.
 pub fn summary(event: &Event) -> String {
     match &event.kind {
         EventKind::WorkflowStarted(it) => {

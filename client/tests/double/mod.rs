@@ -1,5 +1,5 @@
-//! A test double of the service, shared by the tests of both kits. Each request of a host is passed to the test,
-//! which chooses the response. Time stands still unless the test advances it.
+//! A test double of the service, shared by the tests of both kits. The double passes each request of a host to the
+//! test, which chooses the response. The clock stands still unless the test advances it.
 
 #![allow(dead_code, unreachable_pub, reason = "each kit's tests use their part")]
 
@@ -14,19 +14,20 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The listening side of the test double, which queues the requests of hosts.
+/// The test double. It listens for connections and queues the requests of hosts.
 pub struct Double {
     url: String,
     requests: mpsc::UnboundedReceiver<Request>,
-    /// Requests that arrived before the one that the test was waiting for. Independent requests of a host may arrive in
-    /// any order.
+    /// Requests that arrived while the test was waiting for a different request. Independent requests of a host may
+    /// arrive in any order.
     passed_over: VecDeque<Request>,
-    /// As long as this exists, a blocking task runs. It prevents a paused clock from advancing automatically.
+    /// Keeps a blocking task running until it is dropped. The task prevents a paused clock from advancing
+    /// automatically.
     _clock: std::sync::mpsc::Sender<()>,
 }
 
-/// A request that waits for its response. An exchange with one answer is shown as that answer, with its poll in `poll`.
-/// An exchange without answers is shown as a poll.
+/// A request that waits for its response. An exchange with one answer is represented as that answer, with its poll in
+/// `poll`. An exchange without answers is represented as a poll.
 pub struct Request {
     pub path: String,
     pub body: Value,
@@ -36,7 +37,7 @@ pub struct Request {
     exchange: Option<Exchange>,
 }
 
-/// The parts of an exchange that its response depends on.
+/// The parts of an exchange that determine the form of its response.
 struct Exchange {
     has_answer: bool,
     slot: Option<u64>,
@@ -56,7 +57,7 @@ impl Double {
                 let (stream, _) = listener.accept().await.unwrap();
                 let sender = sender.clone();
                 tokio::spawn(async move {
-                    // A host that stops closes its connection, possibly before it has sent a request.
+                    // A host that stops closes its connection. It may not have sent a request on this connection.
                     if let Some(request) = read(stream).await {
                         drop(sender.send(request));
                     }
@@ -97,7 +98,7 @@ impl Double {
         tokio::task::spawn_blocking(arrives).await.unwrap();
     }
 
-    /// Returns the next request, and advances the clock until there is one.
+    /// Advances the clock until there is a request, and returns it.
     pub async fn later(&mut self) -> Request {
         while !self.has_request() {
             self.step(Duration::from_millis(50)).await;
@@ -106,7 +107,7 @@ impl Double {
     }
 }
 
-/// A host that runs against a double until it is stopped.
+/// A host that runs against a test double until it is stopped.
 pub struct Running {
     pub double: Double,
     stop: Option<oneshot::Sender<()>>,
@@ -114,7 +115,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a host with a client of the double and a stop signal.
+    /// Starts a host with a client for the test double and a stop signal.
     pub async fn begin<F: Future<Output = ()> + Send + 'static>(
         host: impl FnOnce(Client, oneshot::Receiver<()>) -> F,
     ) -> Self {
@@ -124,7 +125,7 @@ impl Running {
         Self { double, stop: Some(stop), ended }
     }
 
-    /// Stops the host, and lets it process the signal.
+    /// Stops the host, and lets it process the stop signal.
     pub async fn stop(&mut self) {
         drop(self.stop.take());
         tokio::task::yield_now().await;
@@ -134,7 +135,7 @@ impl Running {
 impl Request {
     pub async fn answer(self, status: u16, body: &Value) {
         let body = match &self.exchange {
-            // The body of a poll's response becomes a task in a slot.
+            // The body is that of a response to a poll. In the response to the exchange, it becomes a task in a slot.
             Some(Exchange { has_answer: false, slot }) if status == 200 => lines(None, *slot, body),
             Some(_) if status == 204 => lines(None, None, &Value::Null),
             _ if body.is_null() => String::new(),
@@ -146,14 +147,15 @@ impl Request {
         self.write(&answer).await;
     }
 
-    /// Responds that the answer was recorded, with the next task.
+    /// Responds that the answer in the request was recorded. The response also contains the next task.
     pub async fn record(self, next: Value) {
         let slot = self.exchange.as_ref().and_then(|exchange| exchange.slot);
         self.send_lines(&lines(Some(json!({})), slot, &next)).await;
     }
 
-    /// Responds that the request is refused with this code and that nothing was recorded. If an exchange has an answer,
-    /// the refusal becomes the answer's receipt, unless the status is a server error.
+    /// Responds that the request is refused with this code and that nothing was recorded. In the response to an
+    /// exchange with an answer, the refusal is the answer's receipt. With the status of a server error, the whole
+    /// request is refused instead.
     pub async fn refuse(self, status: u16, code: &str, retryable: bool) {
         let problem = json!({
             "type": "about:blank", "title": code, "status": status, "detail": format!("no: {code}"), "code": code,
@@ -172,7 +174,7 @@ impl Request {
         assert!(self.stream.read_u8().await.is_err(), "the client sends nothing more");
     }
 
-    /// Breaks the connection in the middle of the response.
+    /// Closes the connection in the middle of the response.
     pub async fn lose(self) {
         self.write("HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").await;
     }
@@ -196,8 +198,8 @@ fn lines(receipt: Option<Value>, slot: Option<u64>, task: &Value) -> String {
     receipts.into_iter().chain(task).flat_map(|line| [line.to_string(), "\n".to_owned()]).collect()
 }
 
-/// Returns the path and the body of the single request that an exchange corresponds to: its answer, or otherwise its
-/// poll.
+/// Returns the path and the body of the single request that an exchange corresponds to. This is the exchange's answer,
+/// or its poll if it has no answer.
 fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let (list, side) = path.strip_suffix("/exchange").unwrap().rsplit_once('/').unwrap();
     let slots = body["slots"].as_array().cloned().unwrap_or_default();

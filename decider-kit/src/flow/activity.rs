@@ -39,7 +39,7 @@ pub struct ActivityFuture<O> {
 }
 
 enum ActivityStage {
-    /// Not scheduled yet. The id is empty unless the flow chose one.
+    /// Not scheduled yet. The id is empty if the flow has chosen none.
     Described(Box<ScheduleActivity>),
     Scheduled(WaitFuture),
     Over,
@@ -73,7 +73,7 @@ impl<O> ActivityFuture<O> {
         self.with(|it| it.activity_id = activity_id.into())
     }
 
-    /// Sets the task list. Default: the run's task list.
+    /// Sets the task list. Default: the list of the activity type or, if the type sets none, of the run.
     pub fn list(self, task_list: impl Into<String>) -> Self {
         self.with(|it| it.task_list = Some(task_list.into()))
     }
@@ -103,7 +103,7 @@ impl<O> ActivityFuture<O> {
         self.with(|it| it.timeouts.heartbeat = Some(limit.into()))
     }
 
-    /// Makes the service retry the activity after a failure or a timeout, without recording events and without a turn.
+    /// Makes the service retry the activity after a failure or a timeout. A retry records no event and causes no turn.
     /// The flow sees only the outcome of the last attempt.
     pub fn retry(self, policy: RetryPolicy) -> Self {
         self.with(|it| it.retry = Some(policy))

@@ -76,7 +76,8 @@ impl<O> ChildFuture<O> {
         self
     }
 
-    /// Starts the child now and detaches it: the flow does not wait for it, and only the close of this run may end it.
+    /// Starts the child now and detaches it: the flow does not wait for the child and never cancels it. Only the close
+    /// of this run may end the child.
     pub fn detach(mut self) {
         if let ChildStage::Described(described) = std::mem::replace(&mut self.stage, ChildStage::Over) {
             lock(self.context.shared()).issue(*described, None);

@@ -60,13 +60,13 @@ impl Context {
         lock(&self.shared).identity.parent.clone()
     }
 
-    /// Returns the time of the turn's DeciderStarted, which is the same on every replay. The time advances only while
-    /// the flow waits.
+    /// Returns the time of the turn's DeciderStarted, which is the same on every replay. The returned time advances
+    /// only while the flow waits.
     pub fn now(&self) -> Timestamp {
         lock(&self.shared).now
     }
 
-    /// Returns whether the code is replaying a turn that was decided before. Use it for logging only; a decision must
+    /// Returns whether the code is replaying a turn that was already decided. Use it for logging only; a decision must
     /// never depend on it.
     pub fn is_replaying(&self) -> bool {
         lock(&self.shared).recorded_markers.is_some()
@@ -75,8 +75,8 @@ impl Context {
 
 /// Cancellation.
 impl Context {
-    /// Creates a scope. Everything requested through it can be canceled together. It is also canceled when this context
-    /// is.
+    /// Creates a scope. Everything requested through the scope can be canceled together. If this context is canceled,
+    /// the scope is canceled, too.
     pub fn scope(&self) -> Scope {
         Scope { context: Self { shared: Arc::clone(&self.shared), scope: ScopeNode::within(&self.scope) } }
     }
@@ -109,11 +109,11 @@ impl Context {
         self.scope.canceled().is_some()
     }
 
-    /// Fails if the scope is canceled. For loops that do not wait.
+    /// Fails if the scope is canceled. Use this method in loops that do not wait.
     ///
     /// # Errors
     ///
-    /// The cancellation.
+    /// Returns the cancellation.
     pub fn check(&self) -> Result<(), Failure> {
         self.scope.canceled().map_or(Ok(()), Err)
     }
@@ -127,7 +127,7 @@ impl Context {
     /// # Panics
     ///
     /// If the value has no JSON form or cannot be read back from it, or if the name is reserved. Like every panic of a
-    /// flow this gives the turn back.
+    /// flow, this panic gives the turn back.
     pub fn side_effect<T: Serialize + DeserializeOwned>(
         &self,
         name: impl Into<String>,
@@ -164,21 +164,23 @@ impl Context {
         lock(&self.shared).mark(RecordMarker { name, details: Some(payload(details)) });
     }
 
-    /// Returns whether the run takes the new branch of a code change: true for runs that get here for the first time
-    /// with this code, false for runs that passed this point with code from before the change. Decided once per run and
-    /// name, and recorded in a marker named `patched:` plus the name.
+    /// Returns whether the run takes the new branch of a code change. The result is true for runs that reach this call
+    /// for the first time with the new code. It is false for runs that passed this point with the code before the
+    /// change. The first call with this name determines the result for the run, and a marker named `patched:` plus the
+    /// name records it.
     pub fn patched(&self, name: &str) -> bool {
         lock(&self.shared).patched(name, patch(name))
     }
 
-    /// Declares that every open run takes the new branch. The marker is skipped if the history contains it, and is no
-    /// longer written. Delete this call once no run with the marker is left.
+    /// Declares that every open run takes the new branch. No further markers are recorded, and a marker that the
+    /// history contains is skipped. Delete this call when no open run has the marker.
     pub fn deprecate_patch(&self, name: &str) {
         lock(&self.shared).pass_patch(name, patch(name));
     }
 
     /// Registers the answer to queries of this name. `answer` reads state that it shares with the flow, e.g. an
-    /// `Arc<Mutex<…>>`. A later registration of the same name replaces it. See [`Flow::answer`](super::Flow::answer).
+    /// `Arc<Mutex<…>>`. A later registration of the same name replaces this registration. See
+    /// [`Flow::answer`](super::Flow::answer).
     ///
     /// If the answer is an object with a text `markdown`, the console shows it as a page, with buttons for the signals
     /// and updates that the page names. An approval needs no more than this:

@@ -1,4 +1,4 @@
-//! State shared between the code of a flow and its history. Code adds decisions, events add outcomes.
+//! State shared between the code of a flow and its history. The code adds decisions, and events add outcomes.
 //!
 //! All collections are ordered (keys count up, maps are sorted), so that the same history always wakes the same futures
 //! in the same order. User code never runs while the lock is held.
@@ -28,7 +28,7 @@ pub(super) type Key = u64;
 #[derive(Debug, Default)]
 pub(super) struct ScopeNode {
     parent: Option<Arc<ScopeNode>>,
-    /// Reason of the cancellation. Set once.
+    /// Reason of the cancellation, set when the scope is canceled.
     canceled: OnceLock<Option<String>>,
 }
 
@@ -37,7 +37,7 @@ impl ScopeNode {
         Arc::new(Self { parent: Some(Arc::clone(parent)), canceled: OnceLock::new() })
     }
 
-    /// Returns the failure for waits in this scope, or `None` while it is not canceled.
+    /// Returns the failure for waits in this scope, or `None` while the scope is not canceled.
     pub(super) fn canceled(&self) -> Option<Failure> {
         let mut node = Some(self);
         while let Some(scope) = node {
@@ -69,11 +69,11 @@ struct PendingWait {
     on: WaitTarget,
     scope: Arc<ScopeNode>,
     waker: Option<Waker>,
-    /// Outcome, with the event that delivered it.
+    /// Outcome, with the id of the event that delivered it.
     outcome: Option<(EventId, Outcome)>,
     /// True if the cancellation of the scope has been applied to this wait.
     is_canceled: bool,
-    /// Event that scheduled the awaited step.
+    /// Id of the event that scheduled the awaited step.
     scheduled_event_id: Option<EventId>,
 }
 
@@ -106,7 +106,8 @@ pub(super) struct Core {
     /// Recorded markers of the replayed turn that the code has not reached yet; `None` if the turn is decided for the
     /// first time.
     pub(super) recorded_markers: Option<RecordedMarkers>,
-    /// Scheduling events of the steps that this turn's events end. The code may not have processed those ends yet.
+    /// Ids of the events that scheduled the steps that have ended in this turn. The code may not have processed the
+    /// ends yet.
     pub(super) ends: BTreeSet<EventId>,
     /// Decisions of this turn.
     pub(super) issued: Vec<Issued>,
@@ -115,7 +116,7 @@ pub(super) struct Core {
     pub(super) error: Option<FlowError>,
     waits: BTreeMap<Key, PendingWait>,
     keys: Key,
-    /// Waits for scheduled steps, by the scheduling event.
+    /// The waits for scheduled steps, by the id of the event that scheduled the step.
     scheduled: BTreeMap<EventId, Key>,
     /// Number of times each id has been assigned.
     ids: BTreeMap<String, u64>,
@@ -138,9 +139,10 @@ pub(super) fn cancel(shared: &Shared, scope: &ScopeNode, reason: Option<String>)
     }
 }
 
-/// Requests, made by the futures of a context.
+/// Requests of the futures of a context.
 impl Core {
-    /// Returns an id for a step without one: its name, with a number appended from the second use on.
+    /// Returns an id for a step for which the code chose none: the step's name, with a number appended from the second
+    /// use on.
     pub(super) fn id_for(&mut self, name: &str) -> String {
         if !self.is_running {
             return name.to_owned();
@@ -170,7 +172,7 @@ impl Core {
         self.keys
     }
 
-    /// Returns the outcome of a wait and ends the wait. If there is none yet, stores the waker.
+    /// Returns the outcome of a wait and ends the wait. If there is no outcome yet, stores the waker.
     pub(super) fn take_outcome(&mut self, key: Key, waker: &Waker) -> Option<(EventId, Outcome)> {
         let wait = self.waits.get_mut(&key)?;
         match wait.outcome.take() {
@@ -207,7 +209,8 @@ impl Core {
         if !self.is_running {
             return false;
         }
-        // A message to another run cannot be recalled, and dropping its future is not meant to recall it.
+        // A message to another run cannot be recalled. Dropping the future of a message therefore has no effect on the
+        // message.
         if matches!(on, WaitTarget::External { .. }) {
             return false;
         }
@@ -242,7 +245,7 @@ impl Core {
         self.recorded_markers.as_ref().and_then(VecDeque::front).is_some_and(|marker| marker.name == name)
     }
 
-    /// Records a marker and returns its details. On replay it consumes the recorded marker and returns the recorded
+    /// Records a marker and returns its details. During a replay, consumes the recorded marker and returns the recorded
     /// details.
     pub(super) fn mark(&mut self, marker: RecordMarker) -> Option<Payload> {
         let recorded_markers = if self.next_marker_is(&marker.name) {
@@ -261,7 +264,7 @@ impl Core {
         if self.next_marker_is(name) { self.recorded_markers.as_ref()?.front().cloned() } else { None }
     }
 
-    /// Returns whether the run takes the new branch of a patch. The first call decides this for the run.
+    /// Returns whether the run takes the new branch of a patch. The first call determines the result for the run.
     pub(super) fn patched(&mut self, name: &str, marker: RecordMarker) -> bool {
         if let Some(known) = self.patches.get(name) {
             return *known;
@@ -283,7 +286,7 @@ impl Core {
     }
 
     pub(super) fn record_error(&mut self, error: FlowError) {
-        // Only the first error is kept, because it usually causes the others.
+        // Only the first error is kept, because it usually causes the later errors.
         self.error.get_or_insert(error);
     }
 }
@@ -367,7 +370,8 @@ impl Core {
                 | WaitTarget::External { .. } => None,
             })
             .collect();
-        // Names beyond the limits are dropped. The list only shows that the run is not stuck, so one name is enough.
+        // Names beyond the limits are dropped. The list only shows that the run is not stuck, and one name is enough
+        // for this.
         let can_come = |name: &&str| check_name("signal", name).is_ok();
         let mut bytes = 0;
         let has_room = |name: &&str| {
@@ -397,7 +401,8 @@ impl Core {
     }
 }
 
-/// Updates, while the code is running.
+/// Methods that change the state of updates. They do nothing while the code is not running, for example when a state is
+/// dropped.
 impl Core {
     /// Stops accepting updates of this name.
     pub(super) fn forget_updates(&mut self, name: &str, number: u64) {

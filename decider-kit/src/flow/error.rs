@@ -2,8 +2,8 @@
 
 use baton_history::EventId;
 
-/// Reason why a turn of a flow cannot be decided. The turn is given back with it (DeciderFailed), and the run stays
-/// open. The next decider, possibly with corrected code, decides the turn again.
+/// Reason why a turn of a flow cannot be decided. The turn is given back with this reason (DeciderFailed), and the run
+/// stays open. The next decider, possibly with corrected code, decides the turn again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
@@ -13,7 +13,7 @@ pub enum FlowError {
          code that wrote this history, or separate the versions with `ctx.patched`"
     )]
     Mismatch {
-        /// Event of the history.
+        /// Id of the recorded event.
         event_id: EventId,
         /// Recorded decision.
         expected: String,
@@ -40,7 +40,7 @@ pub enum FlowError {
     Panicked {
         /// Panic message.
         message: String,
-        /// Advice on how to fix it, if known.
+        /// Advice on how to fix the code, if known.
         advice: &'static str,
     },
     /// The code spawned a task.
@@ -52,17 +52,17 @@ pub enum FlowError {
     /// A payload does not have the type that the code expects.
     #[error("event {event_id}: cannot read {what}: {error}")]
     Unreadable {
-        /// Event that carries the payload.
+        /// Id of the event that contains the payload.
         event_id: EventId,
         /// Description of the payload.
         what: String,
         /// Deserialization error.
         error: String,
     },
-    /// The state includes a turn that was lost (timed out or given back) in the history.
+    /// The state includes the effects of a turn that was lost (timed out or given back) according to the history.
     #[error("the flow has already run the turn of event {ran}, which timed out or was given back")]
     RanAhead {
-        /// DeciderStarted of the lost turn.
+        /// Id of the DeciderStarted event of the lost turn.
         ran: EventId,
     },
     /// The history does not begin with WorkflowStarted.
@@ -71,7 +71,7 @@ pub enum FlowError {
 }
 
 impl FlowError {
-    /// Returns the kind of error for programs: the `reason` of the DeciderFailed.
+    /// Returns the kind of error for programs, which is the `reason` of the DeciderFailed event.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Mismatch { .. } => "flow-mismatch",

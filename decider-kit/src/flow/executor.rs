@@ -20,8 +20,8 @@ pub(super) type Ended = Result<Payload, Failure>;
 /// A flow with its types erased.
 pub(super) type Code = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-/// Maximum number of polls between two events, after which the flow is considered to loop. Our choice: far more than a
-/// working flow needs, which is polled once after an event, and once more each time that it wakes itself.
+/// Maximum number of polls between two events. A flow that exceeds it is considered to loop. Our choice: far more than
+/// a correct flow needs. A flow is polled once after an event, and again each time that it wakes itself.
 const POLLS_MAX: u32 = 10_000;
 
 /// Waker that remembers that the flow must be polled.
@@ -64,7 +64,7 @@ pub(super) fn poll_until_quiet(code: &mut Code, wake_flag: &Arc<WakeFlag>) -> Re
     Ok(None)
 }
 
-/// Runs code of a flow outside any working runtime, and catches its panics.
+/// Runs code of a flow inside an idle runtime, whose timers and IO do not work, and catches panics of the code.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ thread_local! {
     static IDLE: RefCell<Option<ManuallyDrop<Runtime>>> = const { RefCell::new(None) };
 }
 
-/// Returns the idle runtime's handle, or `None` if there can be none, e.g. while the thread ends.
+/// Returns the idle runtime's handle, or `None` if the runtime cannot be created, e.g. while the thread ends.
 fn idle_runtime() -> Option<Handle> {
     let handle = IDLE.try_with(|idle| {
         let mut idle = idle.try_borrow_mut().ok()?;

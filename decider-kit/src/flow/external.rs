@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::payload::payload;
 
 impl Context {
-    /// Signals the newest run of another workflow id. The signal is sent when the future is first awaited; the future
-    /// resolves when it is delivered.
+    /// Signals the newest run of another workflow id. The signal is sent when the future is first awaited, and the
+    /// future resolves when the signal is delivered.
     pub fn signal_external(
         &self,
         workflow_id: impl Into<String>,
@@ -34,7 +34,8 @@ impl Context {
     }
 
     /// Requests the cancellation of the newest run of another workflow id. The request is sent when the future is first
-    /// awaited, and the future resolves when it is delivered. The other run decides how to react.
+    /// awaited, and the future resolves when the request is delivered. The decider of the other run chooses how to
+    /// react.
     pub fn cancel_external(&self, workflow_id: impl Into<String>) -> External {
         let workflow_id = workflow_id.into();
         let cancel = CancelExternal { workflow_id: workflow_id.clone(), ..CancelExternal::default() };
@@ -68,8 +69,8 @@ impl External {
         Self { context, workflow_id, stage: ExternalStage::Described(Box::new(decision.into())) }
     }
 
-    /// Sends the message now, whether or not the future is awaited. It is sent even in a canceled scope, and dropping
-    /// the future does not recall it.
+    /// Sends the message now, whether or not the future is awaited. The message is sent even in a canceled scope, and
+    /// dropping the future does not recall the message.
     pub fn send(mut self) -> Self {
         self.issue();
         self

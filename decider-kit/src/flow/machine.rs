@@ -1,12 +1,12 @@
 //! The machine: runs a flow along a history.
 //!
 //! The code runs for *completed turns* and for the turn to be decided now. A lost turn (timed out or given back) leaves
-//! no trace. For each turn the machine delivers the events up to its DeciderStarted to the code, one at a time and in
-//! order, and after each event polls the code until it waits. A flow therefore depends only on its history, and not on
-//! where windows began or whether its state was cached or rebuilt.
+//! no trace. For each turn, the machine delivers the events up to the turn's DeciderStarted to the code, one at a time
+//! and in order. After each event it polls the code until the code waits. A flow therefore depends only on its history.
+//! It does not depend on where windows began, or on whether its state was cached or rebuilt.
 //!
 //! When a turn is replayed, its recorded markers are known before the code runs, so that side effects can be read back.
-//! Afterwards the n-th decision of the code must match the n-th recorded one.
+//! Afterwards the n-th decision of the code must match the n-th recorded decision.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::update::{Rejection, Update};
 /// Function that creates the code of a run from its input.
 pub(super) type Begin = dyn Fn(Context, Option<&Payload>) -> Result<Code, serde_json::Error> + Send + Sync;
 
-/// Decisions of a turn, the signals that the flow then awaits, and the answers to updates.
+/// Decisions of a turn, the signals that the flow awaits after it, and the answers to updates.
 pub(super) struct TurnDecided {
     pub(super) decisions: Vec<Decision>,
     pub(super) awaiting: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) enum TurnUpdates<'a> {
     Recorded(&'a [Update]),
 }
 
-/// News for the code in an event.
+/// Content of an event that the code receives.
 enum CodeNews {
     Started(Box<WorkflowStarted>),
     Ended(Ended),
@@ -54,7 +54,7 @@ enum CodeNews {
 }
 
 impl CodeNews {
-    /// Returns the scheduling event of the step that this event ends.
+    /// If this event ends a step, returns the id of the event that scheduled the step.
     fn ends(&self) -> Option<EventId> {
         match self {
             Self::Ended(ended) => ended.scheduled_event_id(),
@@ -80,18 +80,18 @@ pub(super) struct Machine {
     /// Decision with which the code ended.
     closing: Option<Decision>,
     news: VecDeque<(EventId, CodeNews)>,
-    /// Newest DeciderStarted.
+    /// Id and time of the newest DeciderStarted event.
     started: Option<(EventId, Timestamp)>,
-    /// DeciderStarted of the turn that the code has run but whose decisions have not been compared with the history
-    /// yet.
+    /// Id of the DeciderStarted event of a turn that the code has run, if the turn's decisions have not been compared
+    /// with the history yet.
     ran: Option<EventId>,
     batch: Option<CompletedTurn>,
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // The code is dropped first, because it holds the core. The closures follow, which may hold the core in a
-        // cycle. Panics of these drops are ignored.
+        // The code is dropped first, because it refers to the core. Then the closures are dropped, because they may
+        // refer to the core that contains them. Panics of these drops are ignored.
         let code = self.code.take();
         drop(guarded(|| drop(code)));
         let (queries, validators) = {
@@ -166,8 +166,8 @@ impl Machine {
         self.check_for_deadlock();
     }
 
-    /// Decides the newest turn, unless the code has already run it. `recorded_markers` is set if the turn was decided
-    /// before.
+    /// Decides the newest turn, unless the code has already run it. `recorded_markers` is set if the turn was already
+    /// decided.
     pub(super) fn decide(
         &mut self,
         begin: &Begin,
@@ -224,7 +224,8 @@ impl Machine {
         }
     }
 
-    /// Delivers updates to the code one after the other, so that each is judged after the effects of the previous ones.
+    /// Delivers updates to the code one after the other, so that each update is judged after the effects of the
+    /// previous updates.
     fn deliver_updates(&mut self, turn_updates: TurnUpdates<'_>) {
         let (updates, judges) = match turn_updates {
             TurnUpdates::Judge(updates) => (updates, true),
@@ -316,7 +317,7 @@ impl Machine {
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
             CodeNews::Ended(Ended::NotScheduled(failure)) => {
-                // The event of the failed decision takes the place of the scheduling event.
+                // The event of the failed decision replaces the missing scheduling event.
                 let waker = lock(&self.core).resolve(event_id, event_id, |_| Err(failure));
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
@@ -352,7 +353,7 @@ impl Machine {
         }
     }
 
-    /// Compares the code's decisions with the recorded ones, and connects the waits with their events.
+    /// Compares the code's decisions with the recorded decisions, and connects the waits with their events.
     fn compare(&self, batch: &CompletedTurn) -> Result<(), FlowError> {
         let mut core = lock(&self.core);
         let mut issued = std::mem::take(&mut core.issued).into_iter();
@@ -408,8 +409,8 @@ fn forced(mut closing: Decision) -> Decision {
     closing
 }
 
-/// Returns whether an activity was canceled before a runner took it. Such an event is recorded among the decisions of a
-/// turn.
+/// Returns whether this event cancels an activity before a runner took it. Such an event is recorded among the events
+/// of a turn's decisions.
 pub(crate) fn is_canceled_unstarted(kind: &EventKind) -> bool {
     matches!(kind, EventKind::ActivityCanceled(it) if it.started_event_id.is_none())
 }
@@ -423,7 +424,7 @@ fn recorded_markers(events: &[Event]) -> RecordedMarkers {
     events.iter().filter_map(marker).collect()
 }
 
-/// Returns what an event tells the code, or `None` if the code never sees the event.
+/// Returns the content of an event that the code receives, or `None` if the code does not receive the event.
 fn news(kind: &EventKind) -> Option<CodeNews> {
     match kind {
         EventKind::WorkflowStarted(it) => Some(CodeNews::Started(it.clone())),

@@ -16,15 +16,16 @@ use super::wait::WaitFuture;
 use crate::failure::{Cause, Failure};
 
 impl Context {
-    /// Returns the signals of this name, each deserialized as a `T`, in the order of the history. It includes signals
-    /// received before this call.
+    /// Returns the signals of this name, each deserialized as a `T`, in the order of the history. Signals received
+    /// before this call are included.
     pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
         Signals::new(self.clone(), name.into())
     }
 }
 
-/// The signals of one name, one after the other. It is also a [`Stream`], which ends after a cancellation. Each signal
-/// is returned once: two values with the same name share the signals. See [`Context::signals`].
+/// The signals of one name, one after the other. This type is also a [`Stream`], which ends after a cancellation. Each
+/// signal is returned only once. If two values are created with the same name, each signal is returned by one of them.
+/// See [`Context::signals`].
 #[must_use = "signals are awaited"]
 pub struct Signals<T> {
     context: Context,
@@ -51,8 +52,8 @@ impl<T: DeserializeOwned> Signals<T> {
     ///
     /// # Errors
     ///
-    /// [`Cause::Unreadable`] if the input is not a `T`. The sender already knows that the signal is recorded,
-    /// so the flow must decide how to handle it. A cancellation if the scope is canceled.
+    /// [`Cause::Unreadable`] if the input is not a `T`. The sender already knows that the signal is recorded, so the
+    /// flow must decide how to handle a wrong input. A cancellation if the scope is canceled.
     pub async fn next(&mut self) -> Result<T, Failure> {
         // The wait belongs to this call, so dropping the future, e.g. in a `select`, ends the wait.
         let mut waiting = None;
@@ -88,7 +89,7 @@ impl<T: DeserializeOwned> Signals<T> {
             return Poll::Ready(Err(canceled));
         }
         let waiting = waiting.get_or_insert_with(|| self.context.wait(WaitTarget::Signal { name: self.name.clone() }));
-        // Polled only to store the waker: signals and cancellations are handled above.
+        // This poll only stores the waker: signals and cancellations are handled above.
         let _ = waiting.poll(task);
         Poll::Pending
     }

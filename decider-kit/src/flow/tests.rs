@@ -51,7 +51,7 @@ fn result_of(service: &mut TestService) -> String {
     closed.result()
 }
 
-/// Returns the names of the events except those of turns.
+/// Returns the names of the events, except for the events of turns.
 fn names(events: &[Event]) -> Vec<&'static str> {
     events.iter().map(|event| event.kind.name()).filter(|name| !name.starts_with("Decider")).collect()
 }

@@ -31,7 +31,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// A failure with [`Cause::Elapsed`] if the limit expires; a cancellation if the scope is canceled before `work`
+    /// A failure with [`Cause::Elapsed`] if the limit expires. A cancellation if the scope is canceled before `work`
     /// has ended.
     pub async fn within<T>(&self, limit: impl Into<Duration>, work: impl Future<Output = T>) -> Result<T, Failure> {
         let mut work = pin!(work);

@@ -28,19 +28,20 @@ fn readable<I: DeserializeOwned>(input: Option<&Payload>) -> Result<I, Rejection
 impl Context {
     /// Accepts updates of this name, and returns them in the order of acceptance, each deserialized as an `I`. Until
     /// the returned value is dropped, an update is accepted if its input is an `I` and passes [`Updates::validate`].
-    /// Its caller waits for the [answer](super::AcceptedUpdate::done).
+    /// The caller of an accepted update waits for the [answer](super::AcceptedUpdate::done).
     pub fn updates<I: DeserializeOwned + 'static>(&self, name: impl Into<String>) -> Updates<I> {
         Updates::new(self.clone(), name.into())
     }
 }
 
-/// The updates of one name, one after the other. While this value exists, updates of this name are accepted. When it is
-/// dropped, accepted updates that the code has not taken fail, and later ones are rejected. See [`Context::updates`].
+/// The updates of one name, one after the other. While this value exists, updates of this name are accepted. When this
+/// value is dropped, accepted updates fail if the code has not taken them, and later updates are rejected. See
+/// [`Context::updates`].
 #[must_use = "updates are awaited"]
 pub struct Updates<I> {
     context: Context,
     name: String,
-    /// Distinguishes this registration from others with the same name.
+    /// Distinguishes this registration from other registrations with the same name.
     number: u64,
     input: std::marker::PhantomData<fn() -> I>,
 }
@@ -66,7 +67,7 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
         self
     }
 
-    /// Waits for the next update. Its caller waits until you [answer](AcceptedUpdate::done) it.
+    /// Waits for the next update. The update's caller waits until you [answer](AcceptedUpdate::done) the update.
     ///
     /// # Errors
     ///
@@ -91,8 +92,8 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
                     Poll::Ready(Ok(AcceptedUpdate { input, reply }))
                 }
                 Err(error) => {
-                    // The update was accepted by code that could read its input. The turn is given back and waits for
-                    // code that can.
+                    // The update was accepted by earlier code that could read the input. The turn is given back and
+                    // waits for code that can read it.
                     self.context.unreadable(0, format!("the input of update `{update_id}`"), &error);
                     Poll::Pending
                 }
@@ -103,7 +104,7 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
             return Poll::Ready(Err(canceled));
         }
         let waiting = waiting.get_or_insert_with(|| self.context.wait(WaitTarget::Update { name: self.name.clone() }));
-        // Polled only to store the waker: updates and cancellations are handled above.
+        // This poll only stores the waker: updates and cancellations are handled above.
         let _ = waiting.poll(task);
         Poll::Pending
     }
@@ -115,7 +116,8 @@ impl<I> Drop for Updates<I> {
     }
 }
 
-/// An accepted update and its reply. If it is dropped without an answer, the update fails as `unanswered`.
+/// An accepted update and the handle to answer it. If it is dropped without an answer, the update fails as
+/// `unanswered`.
 #[must_use = "the caller of the update waits for an answer"]
 #[derive(Debug)]
 pub struct AcceptedUpdate<I> {

@@ -8,7 +8,7 @@ use baton_history::{Event, EventKind, Payload, UpdateAnswer, Verdict};
 
 use crate::update::{Rejection, Update};
 
-/// Function that checks the input of an update before it is accepted. Not called on replay.
+/// Function that checks the input of an update before it is accepted. A replay does not call it.
 pub(super) type Validator = Arc<dyn Fn(Option<&Payload>) -> Result<(), Rejection> + Send + Sync>;
 
 /// An accepted update that the code has not taken yet.
@@ -18,7 +18,7 @@ pub(super) struct Accepted {
     pub(super) input: Option<Payload>,
 }
 
-/// Registration of an update name, and its untaken updates.
+/// Registration of an update name, and the accepted updates that the code has not taken yet.
 struct Taking {
     validator: Validator,
     number: u64,
@@ -75,7 +75,7 @@ impl UpdateHandlers {
         }
     }
 
-    /// Removes the registration. Updates that the code has not taken fail.
+    /// Removes the registration. Accepted updates fail if the code has not taken them.
     pub(super) fn forget(&mut self, name: &str, number: u64) {
         if self.takes.get(name).is_none_or(|taking| taking.number != number) {
             return;
@@ -85,7 +85,7 @@ impl UpdateHandlers {
         }
     }
 
-    /// Queues an accepted update for the code. Returns false if the code does not accept its name.
+    /// Queues an accepted update for the code. Returns false if the code does not accept updates of this name.
     pub(super) fn deliver(&mut self, update: &Update) -> bool {
         let Some(taking) = self.takes.get_mut(&update.name) else { return false };
         taking.waiting.push_back(Accepted { update_id: update.id.clone(), input: update.input.clone() });
@@ -196,7 +196,7 @@ impl UpdateHandlers {
 
 /// First difference between the recorded events about updates and the code's answers, described for people.
 pub(super) struct UpdateMismatch {
-    /// Event that differs, if the history has one.
+    /// Id of the event that differs, if the history has such an event.
     pub(super) event_id: Option<u64>,
     /// Recorded event.
     pub(super) expected: String,

@@ -7,7 +7,7 @@ use baton_history::EventId;
 use super::core::{Key, Shared, lock};
 use crate::ended::Outcome;
 
-/// A wait in progress. Dropping it before its end cancels the awaited step.
+/// A wait in progress. Dropping it before the wait has ended cancels the awaited step.
 pub(super) struct WaitFuture {
     shared: Shared,
     key: Option<Key>,
@@ -22,8 +22,8 @@ impl WaitFuture {
         self.key
     }
 
-    /// Polls for the outcome and the event that delivered it (0 for a cancellation). Must not be polled again after
-    /// that.
+    /// Polls for the outcome and the id of the event that delivered it (0 for a cancellation). Must not be polled again
+    /// after it has returned the outcome.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(EventId, Outcome)> {
         let Some(key) = self.key else { return Poll::Pending };
         let taken = lock(&self.shared).take_outcome(key, context.waker());

@@ -173,7 +173,7 @@ fn a_value_of_another_type_gives_the_turn_back() {
     assert!(message.starts_with("cannot read the result of event 3: "), "{message}");
 }
 
-/// Three activities, one of them retried by the service, a timer and a child, in a test service.
+/// The run has three activities, one of which the service retries, a timer and a child.
 #[test]
 fn steps_suffice_to_decide_a_whole_run() {
     fn parent(steps: &Steps, _: &Window) -> Decisions {

@@ -44,19 +44,19 @@ pub struct Recorded {
     events: Vec<Event>,
 }
 
-/// A turn that is decided differently than it was recorded.
+/// A turn whose decisions differ from the recorded events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// DeciderStarted of the turn.
+    /// Id of the turn's DeciderStarted event.
     pub started_event_id: EventId,
     /// Decisions made now.
     pub decisions: Decisions,
-    /// Events that would be recorded for them. Empty if the service would refuse the decisions, or if the turn is given
-    /// back.
+    /// Events that would be recorded for `decisions`. Empty if the service would refuse the decisions, or if the turn
+    /// is given back.
     pub now: Vec<EventKind>,
     /// Recorded events.
     pub then: Vec<EventKind>,
-    /// Reason why the service would refuse the decisions, if so.
+    /// Reason why the service would refuse the decisions; `None` if it would accept them.
     pub refused: Option<String>,
 }
 
@@ -120,7 +120,8 @@ impl Recorded {
     }
 
     /// Lets the decider decide every completed turn again, each with its original window, and returns the differences.
-    /// Whether a close was forced is not in a history, so it counts as a difference only if it mattered.
+    /// A history does not show whether a close was forced. This counts as a difference only if it changes the recorded
+    /// events.
     pub fn differences(&self, decider: impl TakesTurns) -> Vec<Difference> {
         self.differences_of(&mut fresh(Arc::new(decider)))
     }
@@ -140,7 +141,7 @@ impl Recorded {
                 let turn = TurnId { scheduled_event_id: it.scheduled_event_id, started_event_id: it.started_event_id };
                 let difference = self.compare(subject, &run, turn, event, &it.awaiting);
                 // A decider that cannot continue gives back every following turn with the same message. Only the first
-                // one is reported.
+                // of these turns is reported.
                 let given_back = |it: &Difference| it.decisions.given_back.clone();
                 let is_repeated = difference
                     .as_ref()
@@ -196,7 +197,7 @@ impl Recorded {
             return Some(Difference { started_event_id: turn.started_event_id, decisions, now, then, refused: None });
         }
         // The awaited signals are informational and not compared. The service's rules determine the events that would
-        // be recorded, because they know defaults, limits and the ids in use.
+        // be recorded, because the rules know defaults, limits and the ids in use.
         let command =
             judged(AnsweredTurn::Held(turn), proposed, Decisions { awaiting: awaiting.to_vec(), ..decisions.clone() });
         let (now, refused) = match admit(run, &command, completed.timestamp) {

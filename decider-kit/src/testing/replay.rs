@@ -40,14 +40,15 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// Replays a recorded history (the response of `GET …/history`, or the bare array of its events; open or closed) with a
-/// flow, as a host does after a cache miss. The code's decisions must match the recorded ones; inputs, task lists and
-/// timeouts may differ, as they may after a deployment. [`Recorded::assert_same`] is stricter and compares those as
-/// well.
+/// Replays a recorded history with a flow, as a host does if the state is not cached. `history` is the response of `GET
+/// …/history`, or the bare array of its events. The run may be open or closed. The code's decisions must match the
+/// recorded decisions, except that inputs, task lists and timeouts may differ, as after a deployment.
+/// [`Recorded::assert_same`] is stricter and also compares inputs, task lists and timeouts.
 ///
 /// # Errors
 ///
-/// [`ReplayError`]. A [`FlowError::Mismatch`] names the event, its recorded decision, and the code's decision.
+/// Returns a [`ReplayError`]. A [`FlowError::Mismatch`] names the event, its recorded decision, and the code's
+/// decision.
 pub fn replay(flow: &Flow, history: &str) -> Result<(), ReplayError> {
     let recorded = Recorded::from_json(history).map_err(|error| ReplayError::Unreadable(error.to_string()))?;
     let mut state = FlowState::default();
@@ -58,8 +59,8 @@ pub fn replay(flow: &Flow, history: &str) -> Result<(), ReplayError> {
     flow.error(&state).map_or(Ok(()), |error| Err(ReplayError::Flow { error, table: table() }))
 }
 
-/// Replays every `*.json` file of a directory, in the order of their names, with the flow for its workflow type.
-/// Returns the result of each file.
+/// Replays every `*.json` file of a directory, in the order of the file names, with the flow for the workflow type of
+/// the history. Returns the result of each file.
 ///
 /// # Errors
 ///

@@ -54,18 +54,18 @@ pub fn activity_canceled<T: Serialize + ?Sized>(activity_id: &str, details: &T) 
     News(NewsKind::Canceled { activity_id: activity_id.to_owned(), details: payload(details) })
 }
 
-/// The activity times out after a runner took it. Time advances until then, and everything that is due earlier happens
-/// first.
+/// The activity times out after a runner took it. Time advances until the timeout, and everything that is due earlier
+/// happens first.
 pub fn activity_timed_out(activity_id: &str, timeout: ActivityTimeout) -> News {
     News(NewsKind::TimedOut { activity_id: activity_id.to_owned(), timeout })
 }
 
-/// No runner takes the activity in time. Time advances until then.
+/// No runner takes the activity in time. Time advances until the schedule-to-start timeout.
 pub fn activity_not_taken(activity_id: &str) -> News {
     News(NewsKind::NotTaken { activity_id: activity_id.to_owned() })
 }
 
-/// The timer expires. Time advances until then.
+/// The timer expires. Time advances until the timer is due.
 pub fn timer_expired(timer_id: &str) -> News {
     News(NewsKind::Expired { timer_id: timer_id.to_owned() })
 }
@@ -80,8 +80,8 @@ pub fn cancel_requested() -> News {
     News(NewsKind::CancelRequested)
 }
 
-/// An update is requested. The first one in a test gets the id `update-1`, and so on. Follow it with
-/// [`Given::then_judges`].
+/// An update is requested. The updates of a test get the ids `update-1`, `update-2`, and so on. Call
+/// [`Given::then_judges`] after it.
 pub fn update<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
     News(NewsKind::Update { name: name.to_owned(), input: payload(input) })
 }
@@ -121,7 +121,7 @@ impl<D: TakesTurns> Given<D> {
         Self { decider: Arc::new(decider), run, events, now, proposed: None, updates: 0 }
     }
 
-    /// Sets the input. Call it before anything else.
+    /// Sets the input. Call it before all other methods.
     #[must_use]
     pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Self {
         if self.events.len() != 2 {
@@ -146,7 +146,7 @@ impl<D: TakesTurns> Given<D> {
         self
     }
 
-    /// Makes something happen. Several things may happen before the decider is called.
+    /// Applies an event from outside. Several events can be applied before the decider is called.
     #[must_use]
     pub fn when(mut self, news: News) -> Self {
         match news.0 {
@@ -211,12 +211,12 @@ impl<D: TakesTurns> Given<D> {
         self
     }
 
-    /// Fails all remaining attempts of an activity. With a retry policy only the last attempt is recorded.
+    /// Fails all remaining attempts of an activity. If it has a retry policy, only the last attempt is recorded.
     fn fail_for_good(&mut self, activity_id: &str, reason: &str, details: &Payload) {
         let TaskId { scheduled_event_id, .. } = self.started(activity_id);
         let activity = self.run.activities.get(&scheduled_event_id);
         let retry = activity.and_then(|activity| activity.retry.as_ref());
-        // A policy without a limit can end only with a non-retryable failure.
+        // With a policy that allows any number of attempts, only a non-retryable failure ends the activity.
         let non_retryable = retry.is_some_and(|retry| retry.maximum_attempts.is_none());
         while self.run.activities.contains_key(&scheduled_event_id) {
             let task = self.started(activity_id);
@@ -252,7 +252,7 @@ impl<D: TakesTurns> Given<D> {
     ///
     /// # Errors
     ///
-    /// The errors of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
+    /// The errors of the decider. [`QueryError::Unreadable`] is also returned if the answer is not a `T`.
     pub fn query<T: DeserializeOwned>(&self, name: &str, input: &(impl Serialize + ?Sized)) -> Result<T, QueryError> {
         let input = payload(input);
         let answer = fresh(Arc::clone(&self.decider)).query(&self.events, &Query::new(name, Some(&input)))?;
@@ -303,7 +303,7 @@ impl<D: TakesTurns> Given<D> {
         }
     }
 
-    /// Returns the activity's task. A runner takes it now if none has yet.
+    /// Returns the activity's task. If no runner has taken the activity yet, a runner takes it now.
     #[track_caller]
     fn started(&mut self, activity_id: &str) -> TaskId {
         let scheduled_event_id = self.scheduled(activity_id);
@@ -319,7 +319,7 @@ impl<D: TakesTurns> Given<D> {
         }
     }
 
-    /// Advances time to this deadline, and fires it together with all earlier ones.
+    /// Advances time to this deadline, and fires it together with all earlier deadlines.
     #[track_caller]
     fn fire(&mut self, what: DeadlineKind, absent: &str) {
         let deadlines = self.run.deadlines(&[]);

@@ -34,13 +34,13 @@ pub use updates::UpdateOutcome;
 /// Start of virtual time: 2024-01-01T00:00:00Z.
 pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);
 
-/// Default limit on the events of one run, beyond which the run is considered to loop.
+/// Default maximum number of events of one run. A run that exceeds it is considered to loop.
 const EVENTS_MAX: usize = 100_000;
 
 /// An in-process service: any number of runs, deciders and activities, and a virtual clock.
 ///
-/// Nothing happens until you drive it: [`finish`](Self::finish) until a run has closed,
-/// [`run_until_idle`](Self::run_until_idle) until nothing more happens, or [`advance`](Self::advance) by a span of
+/// Time passes only while one of the following methods runs. [`finish`](Self::finish) runs until a run has closed,
+/// [`run_until_idle`](Self::run_until_idle) until nothing more happens, and [`advance`](Self::advance) for a span of
 /// time. The clock skips ahead to the next event. The same test always produces the same history.
 ///
 /// At one instant, external actions (signals, answers) come before timers and timeouts. An activity that takes exactly
@@ -54,7 +54,7 @@ pub struct TestService {
     newest: BTreeMap<String, usize>,
     agenda: BTreeMap<(Timestamp, u64), Item>,
     items: u64,
-    /// Next wakes of runs, ordered by time. `wake_of` has the same times by run.
+    /// Times at which runs wake next, in ascending order. `wake_of` has the same times by run.
     wakes: BTreeSet<(Timestamp, usize)>,
     wake_of: Vec<Option<Timestamp>>,
     turns_take: Duration,
@@ -94,7 +94,7 @@ struct TestRun {
 /// An external action planned for an instant.
 enum Item {
     Start(Box<Start>),
-    /// A command, with the run that expected it when it was planned.
+    /// A command, with the index of the run that was the newest of the workflow id when the command was planned.
     Command(String, Command, Option<usize>),
     Complete(usize, TurnId, Vec<ProposedUpdate>, Decisions),
     Answer(usize, TaskId, WorkResult),
@@ -114,8 +114,8 @@ impl TestService {
         self
     }
 
-    /// Replaces the decider for runs of this type, including open ones. As after a deployment, their states are rebuilt
-    /// from event 1.
+    /// Replaces the decider for runs of this type, including open runs. As after a deployment, the states of open runs
+    /// are rebuilt from event 1.
     pub fn deploy(&mut self, workflow_type: &str, decider: impl TakesTurns) -> &mut Self {
         let subjects = subjects(decider);
         for run in self.runs.iter_mut().filter(|run| run.run.started.workflow_type == workflow_type) {
@@ -144,7 +144,7 @@ impl TestService {
 
     fn runner(&mut self, list: Option<String>, activity_type: &str, works: Box<dyn FnMut(&Call) -> Work>) -> &mut Self {
         self.runners.push(TestRunner { list, activity_type: activity_type.to_owned(), works });
-        // Waiting activities can be taken by the new runner now.
+        // The new runner can now take waiting activities.
         for index in 0..self.runs.len() {
             self.schedule_wake(index, Some(self.now));
         }
@@ -170,7 +170,7 @@ impl TestService {
         self
     }
 
-    /// Sets the maximum number of events of a run, beyond which it is considered to loop. Default: 100,000.
+    /// Sets the maximum number of events of a run. A run that exceeds it is considered to loop. Default: 100,000.
     pub fn events_max(&mut self, events: usize) -> &mut Self {
         self.events_max = Some(events);
         self
@@ -267,7 +267,7 @@ impl TestService {
     ///
     /// # Errors
     ///
-    /// The errors of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
+    /// The errors of the decider. [`QueryError::Unreadable`] is also returned if the answer is not a `T`.
     #[track_caller]
     pub fn query<T: DeserializeOwned>(
         &mut self,
@@ -317,7 +317,7 @@ impl TestService {
 
 /// Control of the clock.
 impl TestService {
-    /// Runs until no run does anything more: each has closed or is [stuck](Self::stuck).
+    /// Runs until nothing more happens, because each run has closed or is [stuck](Self::stuck).
     #[track_caller]
     pub fn run_until_idle(&mut self) {
         while self.step(None, true) {}
@@ -328,7 +328,7 @@ impl TestService {
     #[track_caller]
     pub fn advance(&mut self, span: impl Into<Duration>) {
         let until = self.now.plus(span.into());
-        // Stuck runs are not scheduled any more, but their execution timeouts still apply.
+        // Stuck runs are no longer scheduled, but their execution timeouts still apply.
         for index in 0..self.runs.len() {
             self.reschedule(index);
         }
@@ -337,8 +337,8 @@ impl TestService {
         self.check_all_runs();
     }
 
-    /// Runs until this run has closed, and returns how. Fails the test if only the execution timeout would ever close
-    /// it.
+    /// Runs until this run has closed, and returns its outcome. Fails the test if only the execution timeout would ever
+    /// close the run.
     #[track_caller]
     pub fn finish(&mut self, workflow_id: &str) -> Closed {
         // Looks up the newest run in each iteration, because the run may continue as new.

@@ -17,7 +17,7 @@ pub(super) type Markers = Vec<RecordMarker>;
 /// A decider and its state for one run, with the state type erased.
 pub(super) trait Subject {
     /// Decides a turn. `events` is the run's history from event 1; events after the window's end are ignored.
-    /// `recorded` holds the turn's markers if it was decided before.
+    /// `recorded` contains the turn's markers if the turn was already decided.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ pub(super) fn fresh<D: TakesTurns>(decider: Arc<D>) -> impl Subject {
 struct TypedSubject<D: TakesTurns> {
     decider: Arc<D>,
     state: D::Memory,
-    /// Newest event in the state: the DeciderStarted of the last decided turn.
+    /// Id of the newest event in the state: the DeciderStarted event of the last decided turn.
     seen: EventId,
 }
 
@@ -105,7 +105,7 @@ impl<D: TakesTurns> Subject for TypedSubject<D> {
         recorded: Option<Markers>,
     ) -> Result<Decisions, Box<Nondeterminism>> {
         if self.seen != window.previous_started_event_id {
-            // The previously decided turn was not completed. A host would drop the state as well.
+            // The turn decided last was not completed. A host would also drop the state.
             (self.state, self.seen) = (D::Memory::default(), 0);
         }
         let started_event_id = window.started_event_id;

@@ -423,7 +423,7 @@ fn an_impure_decider_is_detected() {
             Decisions::new().succeed(&self.0.fetch_add(1, Ordering::Relaxed))
         }
     }
-    /// Keeps a counter outside its state, which another host would not have.
+    /// Keeps a counter outside its state. Another host would not have this counter.
     struct Memory(AtomicUsize);
     impl Decider for Memory {
         type State = ();
@@ -512,7 +512,7 @@ impl Decider for Impatient {
 
 #[test]
 fn the_test_service_produces_the_canonical_trace() {
-    /// Runs A and B in parallel, then C when either is done, then closes.
+    /// Runs A and B in parallel, then C when A or B is done, then closes.
     fn parallel(steps: &Steps, _: &Window) -> Decisions {
         let [a, b, c] = ["A", "B", "C"].map(|id| steps.activity(id));
         if a.is_new() {
@@ -624,7 +624,7 @@ mod queries {
     use crate::testing::{TestService, given, signal};
     use crate::{Decider, Decisions, Event, Payload, Query, QueryError, Window};
 
-    /// Adds up its signals; `close` closes it.
+    /// Adds up the inputs of its signals. The signal `close` closes the run.
     struct Sum;
 
     impl Decider for Sum {

@@ -25,7 +25,7 @@ pub struct Call {
     pub input: Option<Payload>,
     /// Current virtual time.
     pub now: Timestamp,
-    /// Number of calls of this activity type in this run, including this one.
+    /// Number of calls of this activity type in this run, including this call.
     pub nth: usize,
 }
 
@@ -65,13 +65,13 @@ impl Work {
         Self::of(WorkResult::Success(payload(result)))
     }
 
-    /// Fails.
+    /// Fails with this reason and these details, immediately unless [`Work::takes`] sets a duration.
     pub fn failure<T: Serialize + ?Sized>(reason: &str, details: &T) -> Self {
         let (reason, details) = (reason.to_owned(), payload(details));
         Self::of(WorkResult::Failure { reason, details, non_retryable: false, retry_after: None })
     }
 
-    /// Takes the activity and never answers; only its timeouts can end it. May send heartbeats.
+    /// Takes the activity and never answers, so that only a timeout can end it. It can send heartbeats.
     pub fn never() -> Self {
         Self::of(WorkResult::Never)
     }

@@ -12,7 +12,7 @@ use crate::run::DeadlineKind;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-/// Data outside the run's state that deadline events need, collected once for all deadlines.
+/// Data that the events of deadlines need, collected once for all deadlines.
 struct Facts<'a> {
     /// Latest heartbeat of each activity.
     heartbeats: BTreeMap<EventId, &'a command::Heartbeat>,
@@ -29,7 +29,7 @@ impl Transition {
         let mut facts = Facts { heartbeats, timers: DueTimers::of(&self.run, now) };
         let (mut counted, mut bytes) = (self.events().len(), 0);
         for deadline in due {
-            // Deadlines that do not fit into this commit remain due and fire in the next one.
+            // Deadlines that do not fit into this commit remain due and fire in the next commit.
             if !self.run.is_open() || bytes > limits::FIRED_BYTES_MAX {
                 break;
             }

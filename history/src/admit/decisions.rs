@@ -106,8 +106,8 @@ impl Transition {
         }
     }
 
-    /// Records one decision. Returns `true` if the decision failed: the decider has not seen the failure, so a later
-    /// closing decision of the same answer fails, too, unless it is forced.
+    /// Records one decision. Returns `true` if the decision failed. The decider has not seen the failure, so a later
+    /// closing decision of the same answer also fails, unless it is forced.
     fn carry_out(
         &mut self,
         decision: &Decision,

@@ -90,8 +90,8 @@ impl HistoryReader {
             return broken(Rule::NotBeforeTime, id, found);
         }
         activity.started = Some((id, started_at));
-        // The checker cannot tell whether the attempt began before a pause: attempts record no events, and the clock
-        // may have been put back.
+        // The checker cannot tell whether the attempt began before a pause, because attempts record no events and the
+        // clock may have been put back.
         self.closing = Some((it.scheduled_event_id, false));
         Ok(())
     }
@@ -179,10 +179,11 @@ impl HistoryReader {
         let (since, limit) = (activity.waits_from, activity.scheduled.timeouts.schedule_to_start);
         activity.closed = Some(id);
         match it.cause {
-            // Attempts record no events. If the clock was put back between attempts, the checker notices it only here.
+            // Attempts record no events. If the clock was put back between attempts, this is the first event that shows
+            // it.
             None if activity.scheduled.retry.is_some() && at < since => Ok(()),
             None => self.clock.expired(id, at, since, limit),
-            // The event has another cause than an expired timeout, so there is no time to check.
+            // The cause of the event is not an expired timeout, so there is no time to check.
             Some(_) => Ok(()),
         }
     }
@@ -198,7 +199,7 @@ impl HistoryReader {
     }
 }
 
-/// Describes that an event refers to a different start than the one that the activity has.
+/// Describes an event that does not refer to the last start of the activity.
 fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
     let found = or_none(found.map(|(started, _)| started));
     format!("it refers to start {}, but the activity's is {found}", or_none(named))

@@ -6,8 +6,8 @@ use crate::event::{EventId, WorkflowReset};
 use crate::time::Timestamp;
 
 impl HistoryReader {
-    /// Checks a WorkflowReset event. The events before it are copied from the other run, and tasks that were held in
-    /// that run are no longer held.
+    /// Checks a WorkflowReset event. The events before it are copied from the other run. Tasks that deciders and
+    /// runners held in that run are no longer held.
     pub(super) fn branches(&mut self, id: EventId, at: Timestamp, it: &WorkflowReset) -> Result<(), Violation> {
         if it.event_id.checked_add(1) != Some(id) {
             return broken(Rule::Branch, id, format!("it follows event {} of run {}", it.event_id, it.run_id));

@@ -1,4 +1,4 @@
-//! The run's clock in the checker: it measures elapsed time, whereas the rules compute due times.
+//! Clock of the run in the checker. The checker measures elapsed time, whereas the rules compute due times.
 
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, WorkflowPaused};
@@ -31,8 +31,8 @@ impl CheckedClock {
         }
     }
 
-    /// Adjusts the stops after the service's clock was put back to `at`. If the current stop began after `at`, it now
-    /// begins at `at`, and the previous beginning is returned.
+    /// Adjusts the stops of the run's clock after the service's clock was put back to `at`. If the clock is stopped
+    /// since a time after `at`, the stop is changed to begin at `at`. Returns the previous beginning of this stop.
     pub(super) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
         for (since, until) in &mut self.stops {
             (*since, *until) = ((*since).min(at), (*until).min(at));
@@ -41,8 +41,8 @@ impl CheckedClock {
         (*is_stopped && *since > at).then(|| std::mem::replace(since, at))
     }
 
-    /// Excludes the time between the last copied event and the reset from the run's clock, unless the clock was stopped
-    /// anyway.
+    /// Excludes the time from `since` (the last copied event) to `at` (the reset) from the run's clock, unless the
+    /// clock was already stopped.
     pub(super) fn branch(&mut self, since: Timestamp, at: Timestamp) {
         if !self.is_stopped() {
             self.stops.push((since, at));
@@ -59,7 +59,7 @@ impl CheckedClock {
         self.paused.is_some()
     }
 
-    /// Returns the milliseconds between two times during which the clock ran.
+    /// Returns for how long the run's clock ran between `from` and `to`, in milliseconds.
     pub(super) fn counted(&self, from: Timestamp, to: Timestamp) -> u64 {
         let current_stop = self.paused.filter(|(_, _, is_stopped)| *is_stopped).map(|(_, since, _)| (since, to));
         let missed = self.stops.iter().copied().chain(current_stop).map(|(since, until)| {

@@ -115,7 +115,7 @@ impl CheckedLinks {
         }
     }
 
-    /// Returns the id of a request to another run that has no outcome yet.
+    /// Returns the id of a request that was sent to another run and has no outcome yet.
     pub(super) fn open(&self) -> Option<EventId> {
         let children = self.children.iter().filter(|(_, child)| child.closed.is_none()).map(|(id, _)| *id);
         children.chain(self.externals.iter().filter(|(_, sent)| sent.closed.is_none()).map(|(id, _)| *id)).min()

@@ -8,7 +8,7 @@ use crate::retry::{RetryPolicy, WhenExhausted};
 pub(super) enum EventRole {
     /// Schedules a turn, and is the only such event of its commit.
     News,
-    /// Schedules a turn, and may be recorded together with others that are due at the same time.
+    /// Schedules a turn, and may be recorded together with other events that are due at the same time.
     TimedNews,
     /// Belongs to a decision and schedules no turn.
     Decided,
@@ -46,8 +46,8 @@ pub(super) fn part(event: &EventKind) -> EventRole {
         | EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
         | EventKind::UpdateFailed(_) => EventRole::Decided,
-        // A failure without `scheduled_event_id` was recorded at once, together with the decision. Otherwise the other
-        // run refused the request later.
+        // A failure without `scheduled_event_id` was recorded at once, together with the decision. A failure with
+        // `scheduled_event_id` was recorded later, after the other run had refused the request.
         EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
         EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
         EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,

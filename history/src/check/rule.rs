@@ -45,7 +45,7 @@ pub enum Rule {
     ActivityLife,
     /// A paused run or activity is resumed before it is paused again. An activity is not started while it is paused.
     Pause,
-    /// A run branches off another only when no turn is held and no request to a third run is pending.
+    /// A run branches off another run only when no turn is held and no request to a third run is pending.
     Branch,
     /// A timer is set, and then either expires or is canceled, once.
     TimerLife,

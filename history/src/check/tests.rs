@@ -1,4 +1,4 @@
-//! For each rule, manually built histories that break this rule first.
+//! Manually built histories. For each rule, some histories break this rule first.
 
 use uuid::Uuid;
 

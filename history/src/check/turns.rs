@@ -35,7 +35,7 @@ impl HistoryReader {
     }
 
     /// Applies a cancel request that starts the delayed first turn at once. Afterwards the checker treats the run as if
-    /// its `start_after` had ended now.
+    /// its `start_after` had ended at the time of the request.
     pub(super) fn first_turn_released(&mut self, id: EventId, at: Timestamp) -> Result<(), Violation> {
         let first = self.waiting.as_mut().filter(|(waiting, _)| *waiting == FIRST_TURN);
         let turn = self.turns.get_mut(&FIRST_TURN).filter(|turn| turn.not_before.is_some_and(|held| held > at));

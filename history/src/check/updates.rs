@@ -6,8 +6,8 @@ use super::part::decision_event_id;
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind};
 
-/// Last recorded event of a turn that no earlier event needed. The events of such a turn must directly follow each
-/// other.
+/// Last recorded event of a turn that was scheduled although no event needed a turn. The events of such a turn must
+/// directly follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Scheduled(EventId),
@@ -28,13 +28,13 @@ pub(super) struct CheckedUpdates {
 }
 
 impl CheckedUpdates {
-    /// Records that a turn was scheduled that no event needed.
+    /// Records the scheduling of a turn although no event needed a turn.
     pub(super) fn turn_without_news(&mut self, id: EventId) {
         self.stage = Some(Stage::Scheduled(id));
     }
 
-    /// If the last event belongs to a turn that no event needed, checks that this event continues the turn. Such a turn
-    /// must end with an update or a decision.
+    /// If the previous event belongs to a turn that was scheduled although no event needed a turn, checks that this
+    /// event continues it. Such a turn must end with an update or a decision.
     pub(super) fn place(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
         let Some(stage) = self.stage.take() else { return Ok(()) };
         self.stage = match (stage, kind) {
@@ -53,7 +53,7 @@ impl CheckedUpdates {
         Ok(())
     }
 
-    /// Checks that the history does not end within a turn that no event needed.
+    /// Checks that the history does not end within a turn that was scheduled although no event needed a turn.
     pub(super) fn end(&self) -> Result<(), Violation> {
         match self.stage {
             None => Ok(()),

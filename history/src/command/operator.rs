@@ -20,7 +20,7 @@ pub enum ActivityCommand {
         /// Failure details, for people and programs.
         details: Option<Payload>,
     },
-    /// Retry the activity at once, even if it is waiting or its retries are exhausted.
+    /// Retry the activity at once, even if its backoff has not ended or its retries are exhausted.
     Retry,
     /// Stop runners from taking the activity. A runner that already holds it may still report a result.
     Pause,
@@ -43,7 +43,7 @@ pub struct OptionsChange {
     pub schedule_to_close: Option<Option<Duration>>,
     /// Longest time between heartbeats, counted from ActivityStarted or the previous heartbeat.
     pub heartbeat: Option<Option<Duration>>,
-    /// Retry policy. It cannot be added to an activity that was started without one.
+    /// Retry policy. It cannot be added to an activity that was started without a retry policy.
     pub retry: Option<RetryPolicy>,
 }
 

@@ -35,10 +35,10 @@ pub struct ActivityScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(5)]
     pub decision_event_id: EventId,
-    /// Retry policy. Without one, the activity is not retried.
+    /// Retry policy. When absent, the activity is not retried.
     #[n(6)]
     pub retry: Option<RetryPolicy>,
-    /// Text of the decider, returned with the event.
+    /// Text that the decider stored with the event, for its own use.
     #[n(7)]
     pub control: Option<String>,
     /// Priority on the task list: higher first; 0 when absent.
@@ -84,7 +84,7 @@ pub struct ActivityStarted {
     /// Number of the attempt, if the activity has a retry policy.
     #[n(2)]
     pub attempt: Option<u32>,
-    /// Time at which the runner took the activity, if it has a retry policy.
+    /// Time at which the runner took the activity, if the activity has a retry policy.
     #[n(3)]
     pub started_at: Option<Timestamp>,
     /// Outcome of the previous attempt.
@@ -95,7 +95,7 @@ pub struct ActivityStarted {
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -119,7 +119,7 @@ pub struct ActivitySuccess {
     /// Operator that completed the activity manually; absent if the runner did.
     #[n(3)]
     pub operator: Option<OperatorAction>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -156,7 +156,7 @@ pub struct ActivityFailed {
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_empty_reason: bool,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -180,7 +180,7 @@ pub struct ActivityCanceled {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -211,7 +211,7 @@ pub struct ActivityTimedOut {
     /// Outcome of the latest attempt, if the activity was waiting for a retry.
     #[n(5)]
     pub last_failure: Option<LastFailure>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -231,7 +231,7 @@ pub struct ActivityScheduledTimeout {
     /// Reason why no runner may take the activity; absent if the timeout expired.
     #[n(2)]
     pub cause: Option<ActivityNotStartedCause>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -298,11 +298,11 @@ pub struct ActivityTimeouts {
     pub heartbeat: Option<Duration>,
 }
 
-/// Deserializes the timeouts of a request and rejects unknown fields. For `#[serde(deserialize_with = "…")]`.
+/// Deserializes the timeouts of a request and rejects unknown fields. Used as `#[serde(deserialize_with = "…")]`.
 ///
 /// # Errors
 ///
-/// As for `deserializer`, and for unknown fields.
+/// Fails if `deserializer` fails, or if the timeouts have unknown fields.
 pub fn timeouts_of_request<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ActivityTimeouts, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -330,7 +330,7 @@ impl ActivityTimeouts {
     }
 }
 
-/// Timeout of an activity that expired. Schedule-to-start is not included, because it is recorded as
+/// Expired timeout of an activity. The schedule-to-start timeout is not included, because its expiry is recorded as
 /// ActivityScheduledTimeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

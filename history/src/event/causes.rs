@@ -4,8 +4,8 @@ use super::EventKind;
 use crate::EventId;
 
 impl EventKind {
-    /// Returns the ids of the events that caused this one. If a turn's decision caused it, the last id is that of the
-    /// turn's DeciderCompleted event.
+    /// Returns the ids of the events that caused this event. If a decision caused the event, the last id is the id of
+    /// the DeciderCompleted event of the turn that made the decision.
     pub fn causes(&self) -> Vec<EventId> {
         match self {
             EventKind::WorkflowSuccess(it) => vec![it.decision_event_id],

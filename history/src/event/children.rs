@@ -52,7 +52,7 @@ pub struct ChildScheduled {
     /// Time for which the child stays readable after its close.
     #[n(9)]
     pub retention: Duration,
-    /// Policy that decides whether the workflow id may be used again after an earlier run with it has closed.
+    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
     #[n(10)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if the parent closes first.
@@ -64,10 +64,10 @@ pub struct ChildScheduled {
     /// Longest time from the first turn to the close of a single run of the child; unlimited when absent.
     #[n(13)]
     pub run_timeout: Option<Duration>,
-    /// Retry policy after a failure or timeout. Without one, the child is not retried.
+    /// Retry policy after a failure or timeout. When absent, the child is not retried.
     #[n(14)]
     pub retry: Option<RetryPolicy>,
-    /// Text of the decider, returned with the event.
+    /// Text that the decider stored with the event, for its own use.
     #[n(15)]
     pub control: Option<String>,
     /// SWF settings of the child. Only in runs over SWF's protocol.
@@ -99,7 +99,7 @@ pub struct ChildScheduleFailed {
     /// Workflow type of the child, present if there is no ChildScheduled event.
     #[n(4)]
     pub workflow_type: Option<String>,
-    /// Text of the decider, present if there is no ChildScheduled event.
+    /// Text that the decider stored with its decision. Present if there is no ChildScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -112,7 +112,7 @@ pub enum ChildScheduleFailedCause {
     /// A run with this workflow id is open, for example another child.
     #[n(0)]
     WorkflowAlreadyOpen,
-    /// An earlier run used the workflow id, and the reuse policy forbids another.
+    /// An earlier run used the workflow id, and the reuse policy forbids another run with this id.
     #[n(1)]
     WorkflowIdReuseRefused,
     /// The run has reached its limit of open children.

@@ -50,7 +50,7 @@ pub struct ExternalSignalScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(4)]
     pub decision_event_id: EventId,
-    /// Text of the decider, returned with the event.
+    /// Text that the decider stored with the event, for its own use.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -93,7 +93,7 @@ pub struct ExternalSignalFailed {
     /// Run id given by the decider, present if there is no ExternalSignalScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// Text of the decider, present if there is no ExternalSignalScheduled event.
+    /// Text that the decider stored with its decision. Present if there is no ExternalSignalScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -116,7 +116,7 @@ pub struct ExternalCancelScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// Text of the decider, returned with the event.
+    /// Text that the decider stored with the event, for its own use.
     #[n(4)]
     pub control: Option<String>,
 }
@@ -159,7 +159,7 @@ pub struct ExternalCancelFailed {
     /// Run id given by the decider, present if there is no ExternalCancelScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// Text of the decider, present if there is no ExternalCancelScheduled event.
+    /// Text that the decider stored with its decision. Present if there is no ExternalCancelScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }

@@ -23,7 +23,7 @@ pub const NAMED_WHEN_READ: [&str; 10] = [
 
 impl EventKind {
     /// Returns the id of the ActivityScheduled event that this event refers to, and the field that takes the activity
-    /// id. Returns `None` if the event is not about an activity, or stores the activity id itself.
+    /// id. Returns `None` for all kinds of events that are not in [`NAMED_WHEN_READ`].
     fn activity_mut(&mut self) -> Option<(EventId, &mut Option<Box<str>>)> {
         match self {
             Self::ActivityStarted(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
@@ -50,8 +50,8 @@ pub fn activity_names<'a>(events: impl IntoIterator<Item = &'a Event>) -> Activi
     named.collect()
 }
 
-/// Adds activity ids to the events that refer to an activity. Returns the ids of those ActivityScheduled events for
-/// which `names` has no entry.
+/// Adds activity ids to the events that refer to an activity. Returns the ids of the ActivityScheduled events for which
+/// `names` has no entry.
 pub fn name_activities(events: &mut [Event], names: &ActivityNames) -> BTreeSet<EventId> {
     let mut unknown = BTreeSet::new();
     for (scheduled_event_id, activity_id) in events.iter_mut().filter_map(|event| event.kind.activity_mut()) {
@@ -66,7 +66,7 @@ pub fn name_activities(events: &mut [Event], names: &ActivityNames) -> BTreeSet<
 }
 
 /// Removes the activity id that was added when the event was read, which restores the stored form. Returns the id of
-/// the ActivityScheduled event and the removed activity id, or `None` if there was none.
+/// the ActivityScheduled event and the removed activity id, or `None` if the event had no added activity id.
 pub fn take_activity_name(event: &mut Event) -> Option<(EventId, Box<str>)> {
     let (scheduled_event_id, activity_id) = event.kind.activity_mut()?;
     activity_id.take().map(|name| (scheduled_event_id, name))

@@ -29,7 +29,7 @@ pub struct ActivityPaused {
     /// Outcome of the last attempt, if retries were exhausted.
     #[n(4)]
     pub last_failure: Option<LastFailure>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -49,12 +49,12 @@ pub struct ActivityResumed {
     /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// An activity is retried at once, even if it was waiting for a retry or a runner holds it.
+/// An activity is retried at once, even if it was waiting for its next attempt or a runner holds it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -69,12 +69,12 @@ pub struct ActivityRetried {
     /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// The options of an open activity changed. Contains all options, including unchanged ones.
+/// The options of an open activity changed. The event contains all options, including unchanged options.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -99,7 +99,7 @@ pub struct ActivityOptionsChanged {
     /// Reason, for people.
     #[n(5)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -124,7 +124,7 @@ pub enum ActivityPausedCause {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowPaused {
-    /// True if the run's clock stops as well, which suspends its timers and all timeouts.
+    /// True if the run's clock also stops, which suspends the run's timers and all timeouts.
     #[n(0)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_clocks: bool,

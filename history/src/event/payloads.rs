@@ -68,7 +68,7 @@ macro_rules! payload_of {
 }
 
 impl EventKind {
-    /// Returns the payload, if the event carries one.
+    /// Returns the payload, if the event has a payload.
     pub fn payload(&self) -> Option<&Payload> {
         payload_of!(self, as_ref)
     }

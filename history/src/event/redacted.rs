@@ -9,7 +9,8 @@ fn remove_details(failure: &mut Option<LastFailure>) {
 }
 
 impl EventKind {
-    /// Removes all payloads and deciders' notes. Reasons, names and ids stay.
+    /// Removes all payloads, and the texts that deciders stored with their decisions (`control`). Reasons, names and
+    /// ids stay.
     pub fn redact_payloads(&mut self) {
         match self {
             Self::WorkflowStarted(it) => it.input = None,

@@ -35,7 +35,7 @@ pub struct WorkflowReset {
     pub reason: Option<String>,
 }
 
-/// A reset that terminates this run: the new run that continues, and the part of a history that the new run copies.
+/// Reset that terminates this run: id of the new run, and the part of a history that the new run copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +44,7 @@ pub struct ResetPlan {
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub new_run_id: Uuid,
-    /// Run id of the run whose history the new run copies. It may be an earlier run than the terminated one.
+    /// Run id of the run whose history the new run copies. It may be an earlier run than the terminated run.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
@@ -62,12 +62,12 @@ pub struct ResetPlan {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum LaterSignals {
-    /// The new run gets them again, in order, after its WorkflowReset event. Cancel requests are not reapplied if the
-    /// reset run closed as canceled.
+    /// The new run gets the signals and cancel requests again, in order, after its WorkflowReset event. Cancel requests
+    /// are not reapplied if the reset run closed as canceled.
     #[default]
     #[n(0)]
     Reapply,
-    /// The new run does not get them.
+    /// The new run does not get the signals and cancel requests.
     #[n(1)]
     Drop,
 }

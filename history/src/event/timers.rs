@@ -22,7 +22,7 @@ pub struct TimerScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
-    /// Text of the decider, returned with the event.
+    /// Text that the decider stored with the event, for its own use.
     #[n(3)]
     pub control: Option<String>,
 }

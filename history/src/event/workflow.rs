@@ -36,7 +36,7 @@ pub struct WorkflowStarted {
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Longest time from the first start to the close, including all runs that continue this one.
+    /// Longest time from the first start to the close, including all runs that continue this run.
     #[n(5)]
     pub execution_timeout: Duration,
     /// Longest time from DeciderStarted to the decider's answer.
@@ -71,7 +71,8 @@ pub struct WorkflowStarted {
     /// Id of the run that this run continues.
     #[cbor(n(15), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub continued_from: Option<Uuid>,
-    /// Time from which the execution timeout counts; the start of this run when absent.
+    /// Time from which the execution timeout counts. When absent, it counts from the earliest time of this run's first
+    /// turn.
     #[n(16)]
     pub execution_from: Option<Timestamp>,
     /// Retry policy: after a failure or timeout, a new run makes another attempt. Without a policy, the run is not
@@ -82,7 +83,7 @@ pub struct WorkflowStarted {
     /// the previous attempt.
     #[n(18)]
     pub attempt: Option<u32>,
-    /// Schedule that started this run, or the run that this run continues.
+    /// Schedule that started this run, or that started an earlier run that this run continues.
     #[n(19)]
     pub schedule: Option<Scheduled>,
     /// SWF settings, present if the run was started over SWF's protocol.

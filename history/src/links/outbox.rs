@@ -77,8 +77,8 @@ pub(crate) fn taken_over(holder: RunId, owner: RunId) -> Option<RunId> {
     (holder != owner).then_some(owner)
 }
 
-/// Returns the lane of a workflow id: its FNV-1a hash. The function must never change, because lanes are stored. If two
-/// ids have the same lane, their effects only wait for each other.
+/// Returns the lane of a workflow id: its FNV-1a hash. The function must never change, because lanes are stored. Two
+/// ids can have the same lane. The only consequence is that their effects wait for each other.
 fn lane(workflow_id: &str) -> u32 {
     workflow_id.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -145,7 +145,7 @@ impl Outbox {
         self
     }
 
-    /// Returns the time of the next round of deliveries. It is needed only if the current delivery is lost.
+    /// Returns the time of the next round of deliveries. That round is needed only if a delivery of this round is lost.
     pub fn next_at(&self) -> Option<Timestamp> {
         (!self.is_empty()).then_some(self.next_at)
     }
@@ -155,9 +155,9 @@ impl Outbox {
         self.attempts
     }
 
-    /// Returns the number of the current round of deliveries. A refusal counts only in the round in which it was
-    /// received, because a later delivery may succeed. For the same reason, a delivery of an earlier round must not
-    /// continue: the effect may have been refused in a later round.
+    /// Returns the number of the current round of deliveries. A refusal from an earlier round is ignored, because a
+    /// later delivery may succeed. A delivery of an earlier round must stop, because the effect may have been refused
+    /// in a later round.
     pub fn round(&self) -> u32 {
         self.round
     }
@@ -204,12 +204,12 @@ impl Outbox {
         is_late
     }
 
-    /// Begins another round of deliveries if there are pending effects, and returns `true` in that case. If the time of
-    /// the round has come, or is too far in the future, sets the time of the round after it.
+    /// Begins the next round of deliveries and returns `true`, if there are pending effects. If the planned time of
+    /// this round has come, or is too far in the future, plans the round after it.
     pub(crate) fn start_round(&mut self, now: Timestamp) -> bool {
         let Some(at) = self.next_at() else { return false };
         self.round = self.round.wrapping_add(1);
-        // The time can be too far in the future if it was set while the clock was ahead.
+        // The planned time can be too far in the future if it was set while the clock was ahead.
         if at <= now || at > now.plus(limits::EFFECT_WAIT_MAX) {
             self.next_at = now.plus(wait(self.attempts));
             self.attempts = self.attempts.saturating_add(1);

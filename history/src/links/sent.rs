@@ -5,7 +5,7 @@ use minicbor::{Decode, Encode};
 use crate::event::EventId;
 
 /// Id of one attempt of a poll: a 64-bit hash of the attempt and its task list. Each attempt has a different id, so the
-/// id also identifies where a task was sent.
+/// id also tells to which attempt a task was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
 #[cbor(transparent)]
 pub struct PollId(#[n(0)] pub u64);
@@ -23,13 +23,13 @@ impl PollId {
     }
 }
 
-/// Started tasks that were sent to a poll with an id. Each is identified by the id of the event that scheduled it.
+/// Started tasks that were sent to a poll with an id. Each task is identified by the id of the event that scheduled it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Sent(#[n(0)] Vec<(EventId, PollId)>);
 
 impl Sent {
-    /// Returns `true` if there are no such tasks.
+    /// Returns `true` if no task is recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

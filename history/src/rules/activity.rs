@@ -1,5 +1,5 @@
-//! Activities: the decisions about them, their deadlines and their state. Module `runner` contains what runners do,
-//! module `operator` contains manual changes.
+//! Activities: the decisions about them, their deadlines and their state. Module `runner` contains the commands of
+//! runners, and module `operator` contains manual changes.
 //!
 //! | activity is | input | result |
 //! |---|---|---|
@@ -18,7 +18,7 @@
 //! | held | a runner's result | ActivitySuccess, ActivityFailed, or ActivityCanceled after ActivityTaskCancel |
 //! | held | a deadline | ActivityTimedOut (`StartToClose`, `Heartbeat`, `ScheduleToClose`) |
 //! | paused | `StartActivity` | fails with activity-not-waiting |
-//! | paused | a deadline | only `ScheduleToClose` while no runner holds it |
+//! | paused | a deadline | none, except for `ScheduleToClose` while no runner holds the activity |
 //!
 //! Apart from these rows, a paused activity behaves like one that is not paused. Scheduling also fails in these cases:
 //!
@@ -26,9 +26,9 @@
 //! * The state of the run has no space for another activity (`StateLimit`).
 //! * The activity type is deprecated (`ActivityTypeDeprecated`).
 //!
-//! Events that close an activity and both failure events schedule a turn. ActivityScheduled, ActivityStarted and
-//! ActivityTaskCancel do not. If an activity has a retry policy, an attempt that fails or times out records no event as
-//! long as another attempt follows; see `runner`.
+//! ActivityScheduleFailed, ActivityTaskCancelFailed and all events that close an activity schedule a turn.
+//! ActivityScheduled, ActivityStarted and ActivityTaskCancel do not. If an activity has a retry policy, an attempt that
+//! fails or times out records no event as long as another attempt follows; see `runner`.
 
 mod operator;
 mod runner;
@@ -77,7 +77,7 @@ pub(crate) fn validate_schedule(
     validate::retry(&field("retry"), it.retry.as_ref())
 }
 
-/// Returns the activity for which a runner holds `task`. For requests that are not commands, such as heartbeats.
+/// Returns the activity for which a runner holds `task`. Used for requests that are not commands, such as heartbeats.
 ///
 /// # Errors
 ///
@@ -109,8 +109,8 @@ pub(crate) fn not_canceled(
 }
 
 impl Transition {
-    /// Schedules an activity. Returns `true` if that failed: the decider has not seen the failure, so a later closing
-    /// decision of the same answer fails, too, unless it is forced.
+    /// Schedules an activity. Returns `true` if the activity could not be scheduled. The decider has not seen that
+    /// failure, so a later closing decision of the same answer also fails, unless it is forced.
     pub(crate) fn schedule_activity(
         &mut self,
         it: &ScheduleActivity,

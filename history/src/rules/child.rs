@@ -1,5 +1,5 @@
-//! Children: runs that a run starts and whose outcome is reported to it, and the policy applied to them if the
-//! parent closes first.
+//! Children. A child is a run that another run, its parent, starts. The child's outcome is reported to the parent. If
+//! the parent closes first, a policy is applied to the child.
 //!
 //! | child is | input | result |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //!
 //! * [`OPEN_CHILDREN_MAX`](limits::OPEN_CHILDREN_MAX) children are open (`OpenChildrenLimit`).
 //! * The domain has no capacity for another run (`OpenRunsLimit`).
-//! * The state of the run has no space for it (`StateLimit`).
-//! * Its type is deprecated (`WorkflowTypeDeprecated`).
+//! * The state of the run has no space for another child (`StateLimit`).
+//! * The workflow type of the child is deprecated (`WorkflowTypeDeprecated`).
 //!
 //! All events except ChildScheduled and ChildStarted schedule a turn; in SWF runs, ChildStarted does too. A child
 //! that continues as new, is retried or is reset counts as one child: its parent receives only the outcome of the
@@ -179,7 +179,7 @@ impl Transition {
         };
         let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
         let scheduled_event_id = Some(scheduled_event_id);
-        // The ChildScheduled event already contains these attributes.
+        // The ChildScheduled event of the child already contains the workflow type and the control data.
         let (workflow_type, control) = (None, None);
         let failed =
             ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id, workflow_type, control };
@@ -222,8 +222,8 @@ impl Transition {
         Ok(first)
     }
 
-    /// Removes the pending effects on a child that has closed after its parent: the child need not be started again or
-    /// ended.
+    /// Removes the pending effects on a child that has closed after its parent. The child is then neither started again
+    /// nor ended.
     pub(crate) fn drop_child_effects(&mut self, parent: RunId, scheduled_event_id: EventId) {
         let of = taken_over(self.run.started.run_id, parent);
         for kind in [EffectKind::StartChild, EffectKind::EndChild] {

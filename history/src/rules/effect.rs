@@ -4,7 +4,7 @@
 //! | effect is | input | result |
 //! |---|---|---|
 //! | pending | it is delivered | applied exactly once, to one run |
-//! | pending | its outcome is reported | the event of its subject (`child`, `external`); none if the run is closed |
+//! | pending | its outcome is reported | an event, defined in `child` or `external`; none if the run is closed |
 //! | pending, from a predecessor | its outcome is reported | no event |
 //! | pending | it is overdue (`RetryEffects`) | a new round of deliveries; refusals of earlier rounds no longer count |
 //! | pending | the run closes | stays pending |
@@ -23,8 +23,8 @@ use crate::time::Timestamp;
 use crate::transition::Transition;
 
 impl Transition {
-    /// Applies another run's effect to this run, at most once, and returns the outcome to report. If this run's state
-    /// is outdated, a refusal may be wrong: the newest state might accept the effect.
+    /// Applies another run's effect to this run, at most once, and returns the outcome to report. A refusal may be
+    /// wrong if this run's state is outdated, because the newest state might accept the effect.
     pub fn apply_effect(&mut self, outbound: &OutboundEffect, now: Timestamp) -> EffectResult {
         let OutboundAction::Admit(command) = &outbound.task else { return self.start_result(outbound) };
         // This check comes before the check of the run id, because a predecessor of this run may have accepted the
@@ -34,8 +34,8 @@ impl Transition {
         }
         let run_id = self.run.started.run_id;
         let is_meant = match command {
-            // Applies to any run of the child's workflow id that still has this parent: the child itself or a
-            // successor.
+            // The parent's close applies to any run of the child's workflow id that still has this parent: the child
+            // itself or a successor.
             Command::TakeParentClose { origin, .. } => self.run.started.parent.as_ref() == Some(origin),
             Command::TakeChildClose { scheduled_event_id, .. } => {
                 outbound.run_id == Some(run_id) && self.run.children.contains_key(scheduled_event_id)
@@ -55,7 +55,7 @@ impl Transition {
         }
     }
 
-    /// Returns the outcome of starting a run whose workflow id this run already uses. If this run is the requested one,
+    /// Returns the outcome of starting a run whose workflow id this run already uses. If this run is the requested run,
     /// the start has succeeded. Otherwise it is refused.
     fn start_result(&self, outbound: &OutboundEffect) -> EffectResult {
         let OutboundAction::Start(start) = &outbound.task else { return EffectResult::Unknown };
@@ -70,7 +70,7 @@ impl Transition {
         }
     }
 
-    /// Records the outcome of an effect on another run, unless it is already known.
+    /// Records the outcome of an effect on another run. Records nothing if the outcome is already known.
     pub(crate) fn settle(
         &mut self,
         owner: RunId,
@@ -103,7 +103,7 @@ impl Transition {
         }
     }
 
-    /// Schedules the next round of deliveries of overdue effects.
+    /// Begins the next round of deliveries if effects are pending.
     pub(crate) fn retry_effects(&mut self, now: Timestamp) {
         self.has_unrecorded_changes |= self.links.outbox.start_round(now);
     }

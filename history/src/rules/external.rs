@@ -6,12 +6,12 @@
 //! | any | CancelExternal | ExternalCancelScheduled |
 //! | pending | the other run accepts it | ExternalSignalDelivered or ExternalCancelDelivered |
 //! | pending | the other run is closed | ExternalSignalFailed or ExternalCancelFailed (`WorkflowClosed`) |
-//! | pending | the other run does not exist | the same with `WorkflowUnknown` |
+//! | pending | the other run does not exist | ExternalSignalFailed or ExternalCancelFailed (`WorkflowUnknown`) |
 //! | pending | this run closes | removed from the state, but still delivered |
 //!
 //! A request fails at once if [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) requests are pending
-//! (`OpenExternalsLimit`), or if the state of the run has no space for another (`StateLimit`). Every outcome schedules
-//! a turn. The modules `signal` and `workflow` define the effect on the other run, which is applied once.
+//! (`OpenExternalsLimit`), or if the state of the run has no space for another request (`StateLimit`). Every outcome
+//! schedules a turn. The modules `signal` and `workflow` define the effect on the other run, which is applied once.
 
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};

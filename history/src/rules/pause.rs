@@ -1,5 +1,5 @@
-//! Pausing a run: until it is resumed, deciders and runners get none of its tasks. The run's clock can be stopped as
-//! well.
+//! Pausing a run. Until the run is resumed, deciders and runners get none of its tasks. A pause can also stop the run's
+//! clock.
 //!
 //! | run is | Pause | Resume | it closes |
 //! |---|---|---|---|

@@ -4,8 +4,8 @@
 //! | run is | `RepairDeadlines` |
 //! |---|---|
 //! | open, with a late deadline | WorkflowPaused, WorkflowResumed (`repairsDeadlines`) |
-//! | paused, with a late deadline | WorkflowResumed (`repairsDeadlines`), then WorkflowPaused as before |
-//! | open or paused, without one | no event |
+//! | paused, with a late deadline | WorkflowResumed (`repairsDeadlines`), then WorkflowPaused again |
+//! | open or paused, without a late deadline | no event |
 //! | closed | fails with run-closed |
 //!
 //! The repair limits each deadline to the time of the repair plus the duration of the timer, timeout or delay.
@@ -33,9 +33,9 @@ use crate::validate;
 pub struct LateDeadline {
     /// Kind of deadline.
     pub what: UpcomingKind,
-    /// Time at which it is due.
+    /// Time at which the deadline is due.
     pub at: Timestamp,
-    /// Time at which it would be due after a repair now.
+    /// Time at which the deadline would be due if deadlines were repaired now.
     pub repaired_at: Timestamp,
 }
 
@@ -111,16 +111,16 @@ impl Run {
         late.filter(|late| late.at.since(late.repaired_at) > limits::DEADLINE_LATE_MIN).collect()
     }
 
-    /// Returns the open timers that were set by an earlier version, which did not store their durations, as the ids of
-    /// their TimerScheduled events. Only timers that may have been set while the service's clock was ahead of `now` are
-    /// included.
+    /// Returns the open timers that were set by an earlier version of Baton, which did not store their durations, as
+    /// the ids of their TimerScheduled events. Only timers that may have been set while the service's clock was ahead
+    /// of `now` are included.
     pub fn timers_without_span(&self, now: Timestamp) -> Vec<EventId> {
         let is_ahead = self.last_timestamp > now;
         let unknown = self.timers.values().filter(|timer| is_ahead && timer.after.is_none());
         unknown.map(|timer| timer.scheduled_event_id).collect()
     }
 
-    /// Adds durations to the timers that lack them, by the id of their TimerScheduled event.
+    /// Sets the durations of the timers that have none. The key of `timers` is the id of the TimerScheduled event.
     pub fn learn_timer_spans(&mut self, timers: &BTreeMap<EventId, Duration>) {
         for timer in self.timers.values_mut().filter(|timer| timer.after.is_none()) {
             timer.after = timers.get(&timer.scheduled_event_id).copied();
@@ -129,7 +129,7 @@ impl Run {
 
     /// Applies a repair of deadlines: moves all times of the run that are after `at` back to `at`.
     pub(crate) fn limit_deadlines(&mut self, at: Timestamp) {
-        // Timers count on the run's clock. If the clock is stopped, its time is the beginning of the stop.
+        // Timers count on the run's clock. If the clock is stopped, it shows the time at which it was stopped.
         let shown = self.clock.stopped_at().unwrap_or(at);
         for timer in self.timers.values_mut() {
             timer.set_at = timer.set_at.map(|set_at| set_at.min(at));
@@ -138,8 +138,8 @@ impl Run {
         if self.started.at > at {
             self.count_first_turn_from(at.plus(self.first_turn_wait()));
         }
-        // If the execution began with an earlier run, its beginning is moved back. If it began with this run's first
-        // turn, it was adjusted above.
+        // The start of the execution timeout is moved back if it comes from an earlier run. If the timeout counts from
+        // this run's first turn, its start was adjusted above.
         if let Some(from) = self.started.execution_from
             && from > at
             && Some(from) != self.run_from
@@ -161,22 +161,22 @@ impl Run {
         self.activities.limit_times(at);
     }
 
-    /// Returns the remaining delay of the first turn, counted from the start of the run. Zero if the first turn is not
-    /// delayed.
+    /// Returns the remaining delay of the first turn, counted from the start of the run. Returns zero if the first turn
+    /// is not delayed.
     fn first_turn_wait(&self) -> Duration {
         let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
         first.and_then(|task| task.not_before).and(self.started.start_after).unwrap_or_default()
     }
 
-    /// Lets the run's timeouts count from `at`, unless they already count from an earlier time.
+    /// Makes the run's timeouts count from `at`, unless they already count from an earlier time.
     pub(crate) fn count_first_turn_from(&mut self, at: Timestamp) {
         let run_from = self.run_from.unwrap_or_else(|| self.started.first_turn_at());
         self.run_from = Some(run_from.min(at));
         self.started.execution_from = Some(self.started.execution_from().min(at));
     }
 
-    /// If the service's clock was put back to `at` while the run's clock is stopped, makes the same adjustment as the
-    /// next event would.
+    /// If the service's clock was put back to `at` while the run's clock is stopped, makes the adjustment that the next
+    /// event would make.
     fn rewind_stopped_clock(&mut self, at: Timestamp) {
         if at < self.last_timestamp
             && let Some(stopped_at) = self.clock.put_back(at)
@@ -195,8 +195,8 @@ impl Run {
 }
 
 impl TurnTask {
-    /// Moves the beginning of the wait to `at` at the latest, and the earliest start of the turn to `wait` after `at`
-    /// at the latest.
+    /// Moves the beginning of the turn's wait back to `at`, and the earliest start of the turn back to `at` plus
+    /// `wait`. Times that are already earlier stay unchanged.
     fn limit_times(&mut self, at: Timestamp, wait: Duration) {
         self.waits_since = self.waits_since.min(at);
         self.not_before = self.not_before.map(|not_before| not_before.min(at.plus(wait)));

@@ -1,4 +1,4 @@
-//! Reset of a run: a new run continues from an earlier event of its history.
+//! Reset of a run: a new run continues from an earlier event of the run's history.
 //!
 //! | run is | events in this run | events in the new run |
 //! |---|---|---|
@@ -7,10 +7,10 @@
 //!
 //! The new run begins with these events:
 //!
-//! 1. The events up to the chosen one, copied from the history.
+//! 1. The events up to the chosen event, copied from the history.
 //! 2. WorkflowReset.
 //! 3. DeciderScheduled, unless a turn is already waiting.
-//! 4. The signals and cancel requests that came later, if they are reapplied.
+//! 4. The signals and cancel requests that the old run received after the chosen event, if they are reapplied.
 //!
 //! If the run closed as canceled, its decider has answered the cancel requests. Later cancel requests are then not
 //! reapplied.
@@ -31,8 +31,8 @@ use crate::transition::Transition;
 use crate::validate;
 
 impl Transition {
-    /// Plans that a new run continues in place of this run. If this run is open, it is terminated. The request has this
-    /// key and this credential. The caller must have checked that the reset is possible.
+    /// Plans that a new run continues in place of this run. If this run is open, it is terminated. `key` and `by` are
+    /// the idempotency key and the credential of the request. The caller must have checked that the reset is possible.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl Transition {
         transition.schedule_turn(now);
         for Event { kind, key, by, .. } in requests {
             let kind = match kind {
-                // A cancel request makes a delayed first turn available. Whether it does depends on the state of the
-                // new run.
+                // A cancel request makes a delayed first turn available. Whether the first turn is delayed depends on
+                // the state of the new run.
                 EventKind::WorkflowCancelRequested(request) => transition.cancel_request(request, now),
                 signal => signal,
             };
@@ -95,7 +95,8 @@ impl Transition {
 
 impl Run {
     /// Applies a reset to the copied state. Held activities wait for runners again, because their runners hold tasks of
-    /// the other run. The time since `since`, which is the time of the last copied event, does not count.
+    /// the other run. The time since the last copied event, which was at `since`, does not count for timers and
+    /// timeouts.
     pub(crate) fn apply_reset(&mut self, it: &WorkflowReset, event: &Event, since: Timestamp) {
         let at = event.at();
         // If the clock is stopped, it stays stopped, and the stop keeps its beginning.

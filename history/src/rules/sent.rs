@@ -4,9 +4,9 @@
 //! | task is | start | `Redeliver` | delivery failed |
 //! |---|---|---|---|
 //! | waiting | sent to the poll | fails with activity-not-waiting | fails |
-//! | held, sent to that poll | – | sent to the new poll | the delivery is recorded as failed (`turn`, `activity`) |
+//! | held, sent to the poll in the request | – | sent to the new poll | recorded as failed (`turn`, `activity`) |
 //! | held, sent to another poll | – | fails with activity-not-waiting | fails with turn-lost or activity-closed |
-//! | not held any more | – | fails with activity-not-waiting | fails |
+//! | no longer held | – | fails with activity-not-waiting | fails |
 
 use crate::event::EventId;
 use crate::fault::Fault;

@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | from a caller | Signal | fails with run-closed |
 //! | from a caller, repeated with its key | original response | original response |
-//! | from a caller, for another version | fails with version-mismatch | fails with run-closed |
+//! | from a caller, requiring another version | fails with version-mismatch | fails with run-closed |
 //! | from another run | Signal | fails with run-closed, which is reported to the sender |
 //! | from another run, repeated | original response | original response |
 //!
 //! A signal sent with a start is recorded directly after the events of the start. Every Signal event schedules a turn,
-//! unless one is already waiting. Of a signal, the state keeps only its idempotency key or its origin.
+//! unless a turn is already waiting. The state keeps only the idempotency key or the origin of a signal.
 
 use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
 use crate::fault::Fault;

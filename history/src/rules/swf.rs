@@ -62,7 +62,7 @@ pub(crate) fn undefined_activity(
     said.into_iter().find(|(is_said, _)| !is_said).map(|(_, cause)| cause)
 }
 
-/// Timeouts of a new run that the decision has, if any.
+/// Timeouts of a new run, if the decision sets them.
 #[derive(Clone, Copy)]
 struct DecidedTimeouts {
     execution: Option<Duration>,
@@ -70,9 +70,9 @@ struct DecidedTimeouts {
 }
 
 impl Transition {
-    /// Returns the task list and the settings of a new run. They come from the decision or, if absent there, from the
-    /// registered type. The last parameter has the causes for a missing execution timeout, task list, turn timeout and
-    /// child policy, in this order.
+    /// Returns the task list and the settings of a new run. They come from the decision or, if it does not set them,
+    /// from the registered type. The last parameter has the causes for a missing execution timeout, task list, turn
+    /// timeout and child policy, in this order.
     fn settle_in_swf<C>(
         &self,
         decided: DecidedTimeouts,
@@ -151,8 +151,8 @@ impl Transition {
     }
 
     /// Terminates the run if it exceeds its maximum number of events. This is checked after each command, and the
-    /// events of the command stay in the history. SWF behaves in the same way: a history with 25,044 events has been
-    /// observed there.
+    /// events of the command stay in the history. SWF also checks late: histories with 25,044 events have been observed
+    /// in SWF.
     pub(crate) fn end_beyond_limit(&mut self, now: Timestamp) {
         let is_beyond = self.swf_limits().is_some_and(|limits| self.run.last_event_id > limits.events);
         if is_beyond && self.run.is_open() {

@@ -6,8 +6,9 @@
 //! | set | TimerScheduleFailed (`TimerIdAlreadyInUse`) | TimerCanceled | TimerExpired | removed |
 //!
 //! Setting a timer also fails if [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) timers are set (`OpenTimersLimit`), or if
-//! the state of the run has no space for another (`StateLimit`). TimerExpired and both failures schedule a turn;
-//! TimerScheduled and TimerCanceled do not. A timer id can be used again after the timer has expired or was canceled.
+//! the state of the run has no space for another timer (`StateLimit`). TimerExpired, TimerScheduleFailed and
+//! TimerCancelFailed schedule a turn; TimerScheduled and TimerCanceled do not. A timer id can be used again after the
+//! timer has expired or was canceled.
 //!
 //! | run is paused | set timer | it is due |
 //! |---|---|---|
@@ -94,7 +95,7 @@ impl DueTimers {
 
 impl Run {
     pub(crate) fn apply_timer_scheduled(&mut self, event: &Event, it: &TimerScheduled) {
-        // The timer counts on the run's clock. If the clock is stopped, its time is the beginning of the stop.
+        // The timer counts on the run's clock. If the clock is stopped, it shows the time at which it was stopped.
         let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
         let set_at = self.is_traced().then_some(event.at());

@@ -1,6 +1,6 @@
 //! Turns: a decider gets the events that it has not seen, and decides how the run continues. In the table below, *news*
-//! means an event that needs a turn. A decider holds at most one turn, and at most one other turn waits until that one
-//! has ended.
+//! means an event that needs a turn. At most one turn of a run is held by a decider. At most one other turn waits until
+//! the held turn has ended.
 //!
 //! | turn is | input | result |
 //! |---|---|---|
@@ -68,8 +68,8 @@ pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
     }) {
         return Ok(());
     }
-    // This check comes before the check of the status, so that a decider that repeats its last answer learns that it
-    // was accepted.
+    // This check comes before the check of the status, so that a decider that repeats its last answer learns that the
+    // answer was accepted.
     if turn.started_event_id == run.previous_started_event_id && turn.started_event_id != 0 {
         return Err(Fault::TurnCompleted);
     }
@@ -156,7 +156,7 @@ impl Transition {
         validate::reason("reason", reason.map(String::as_str))?;
         validate::payload("details", details)?;
         must_hold(&self.run, turn)?;
-        // If another turn is already waiting, it was scheduled without a delay. It is now delayed as well.
+        // If another turn is already waiting, it was scheduled without a delay. This failure delays that turn, too.
         let wait = turn_backoff(self.run.turns_lost.saturating_add(1));
         let next_not_before = self.run.turn_task.as_ref().map(|_| now.plus(wait));
         let failed = DeciderFailed {
@@ -169,8 +169,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Handles a turn that could not be delivered to its decider. The turn may have been sent to another poll in the
-    /// meantime.
+    /// Handles a turn that could not be delivered to its decider. If the turn has been sent to another poll in the
+    /// meantime, this delivery no longer matters and the command fails.
     pub(crate) fn return_turn(&mut self, turn: TurnId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         must_hold(&self.run, turn)?;
         if self.links.sent.poll_of(turn.scheduled_event_id) != poll {
@@ -268,7 +268,7 @@ impl Run {
         first.and_then(|task| task.not_before).is_some_and(|at| at > now)
     }
 
-    /// Makes the delayed first turn available at `at`, as if the run had been started with a delay that ends then.
+    /// Makes the delayed first turn available at `at`, as if the run had been started with a delay that ends at `at`.
     pub(crate) fn release_first_turn(&mut self, at: Timestamp) {
         let waited = at.since(self.started.at);
         if self.run_from.is_some() || at < self.started.at {

@@ -57,11 +57,12 @@ pub fn may_update(run: &Run, proposed: &ProposedUpdate) -> Result<UpdateStatus, 
     may_update_in(run, proposed, None)
 }
 
-/// Works like [`may_update`] for a request that may name a run. If it does, only the outcome in that run counts.
+/// Works like [`may_update`] for a request that may name a run. If the request names a run, only the outcome in that
+/// run counts.
 ///
 /// # Errors
 ///
-/// As for [`may_update`].
+/// The same errors as [`may_update`].
 pub fn may_update_in(run: &Run, proposed: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStatus, Fault> {
     validate_proposed(proposed)?;
     match run.status_of_update(&proposed.update_id, run_id) {
@@ -86,8 +87,10 @@ pub fn may_update_in(run: &Run, proposed: &ProposedUpdate, run_id: Option<RunId>
 ///
 /// # Errors
 ///
-/// As for [`starting`]. In addition, [`Fault::Invalid`] for an update that requires a version, because a run that has
-/// not started has none, and for a delayed first turn, because the caller waits for the answer.
+/// The errors of [`starting`], and [`Fault::Invalid`] in two cases:
+///
+/// * The update requires a version. A run that has not started has no version.
+/// * The first turn is delayed. The caller would have to wait for the delay before it gets the answer.
 pub fn starting_for(existing: Option<&Run>, start: &Start, proposed: &ProposedUpdate) -> Result<Starting, Fault> {
     validate_proposed(proposed)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
@@ -182,15 +185,15 @@ impl Transition {
         if is_idle && run.last_event_id == last_event_id {
             return Ok(());
         }
-        // If recorded, the turn has these ids. If a turn with these ids is completed, the same answer was recorded
-        // before.
+        // The turn has these ids once it is recorded. If a turn with these ids is completed, the same answer was
+        // recorded before.
         let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
         must_hold(run, TurnId { scheduled_event_id, started_event_id })?;
         Err(Fault::TurnLost)
     }
 
-    /// Checks the answer to one update. Returns `true` if it accepts a new update. `others` is `true` if the same
-    /// answer has already accepted another update.
+    /// Checks the answer to one update. Returns `true` if the answer accepts a new update. `accepts_another` is `true`
+    /// if the same response to the turn has already accepted another update.
     fn needs_judgment(
         &self,
         answer: &UpdateAnswer,
@@ -213,7 +216,7 @@ impl Transition {
         }
         must_be_at(&self.run, proposed.if_version)?;
         match proposed.if_version {
-            // The other accepted update changes the version of the run.
+            // The other update that the response accepts changes the version of the run.
             Some(expected) if accepts_another => {
                 Err(Fault::VersionMismatch { expected, found: self.run.last_event_id + 1 })
             }

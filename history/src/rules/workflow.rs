@@ -23,20 +23,21 @@
 //! | WorkflowTimedOut (`Execution`), or anything else | none |
 //! | any of these, after a cancel request | none |
 //!
-//! A cancel request stays in effect when another run follows, and it is never delayed:
+//! A cancel request stays in effect when another run follows:
 //!
 //! | run with a cancel request is followed by | the request |
 //! |---|---|
 //! | another attempt | prevents it: the close is final, also for its parent and its schedule |
-//! | another attempt that an earlier version has already planned | is event 3 of the new run |
+//! | another attempt that an earlier version of Baton has already planned | is event 3 of the new run |
 //! | the run that continues as new | is event 3 of the new run |
 //! | a reset to an event after the request | is part of the copied history |
 //! | a reset to an event before the request | is handled like a signal: reapplied, or dropped |
 //! | a reset after the run closed as canceled | counts as answered and is not reapplied |
 //! | the next action of its schedule, or a new start | does not apply to that run |
 //!
-//! A child is a run like any other: a cancel request from its parent (CancelExternal, or the policy `RequestCancel`)
-//! has the same effect as one from a caller. So has a request from a schedule's overlap policy.
+//! A child is a run like any other. A cancel request from its parent (CancelExternal, or the policy `RequestCancel`)
+//! has the same effect as a request from a caller. A cancel request from a schedule's overlap policy also has this
+//! effect.
 //!
 //! | input while the first turn is delayed | result |
 //! |---|---|
@@ -73,8 +74,8 @@ use crate::validate;
 ///
 /// # Errors
 ///
-/// [`Fault::AlreadyOpen`] if that run is open or has a successor. [`Fault::ReuseRefused`] if the reuse policy does not
-/// allow another run.
+/// [`Fault::AlreadyOpen`] if `existing` is open or has a successor. [`Fault::ReuseRefused`] if the reuse policy does
+/// not allow another run.
 pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let (run_id, status) = (existing.started.run_id, existing.status);
     let allowed = match (policy, status) {
@@ -107,12 +108,11 @@ pub enum Starting {
     TerminateFirst,
 }
 
-/// Returns what a start must do. `existing` is the newest run of its workflow id.
+/// Returns what a start must do. `existing` is the newest run of the workflow id.
 ///
 /// # Errors
 ///
-/// As for [`may_start`]. In addition, [`Fault::Invalid`] for invalid fields and for policies that contradict each
-/// other.
+/// The errors of [`may_start`], and [`Fault::Invalid`] for invalid fields and for policies that contradict each other.
 pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault> {
     validate_start(start)?;
     let Some(run) = existing else { return Ok(Starting::New) };

@@ -21,11 +21,11 @@ use crate::time::Timestamp;
 /// rebuilt when the state is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activities {
-    /// The activities are reference-counted, because most commits change at most one of them: the states before and
-    /// after a commit share all others.
+    /// The activities are reference-counted, so that the states before and after a commit share all activities that the
+    /// commit does not change. Most commits change at most one activity.
     open: BTreeMap<EventId, Arc<PendingActivity>>,
-    /// Index by activity id, sorted: the hash of each id, with the activity's key in `open`. It does not contain the
-    /// ids themselves, because the state is cloned for each commit (ADR 1).
+    /// Index by activity id, sorted: the hash of each id, with the activity's key in `open`. It contains hashes instead
+    /// of ids to make copies cheap, because the state is cloned for each commit (ADR 1).
     by_name: Vec<(u64, EventId)>,
 }
 
@@ -35,7 +35,7 @@ impl Activities {
         self.open.is_empty()
     }
 
-    /// Returns the open activity with this id. If an invalid history has several, returns the oldest.
+    /// Returns the open activity with this id. If an invalid history has several such activities, returns the oldest.
     pub(crate) fn named(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
         let hash = hash(activity_id);
         let first = self.by_name.partition_point(|entry| *entry < (hash, 0));
@@ -68,8 +68,9 @@ impl Activities {
         self.open.get_mut(&scheduled_event_id).map(Arc::make_mut)
     }
 
-    /// Restarts the wait of all activities that no runner holds. An attempt in progress is ignored: it has no event,
-    /// and the state must be derivable from the history.
+    /// Restarts the wait for a runner of all activities without an ActivityStarted event. They include activities that
+    /// a runner holds in an attempt that has recorded no event. Such an attempt is ignored, because the state must be
+    /// derivable from the history.
     pub(crate) fn release(&mut self, released: Released) {
         for activity in self.open.values_mut().filter(|activity| activity.started_at.is_none()) {
             Arc::make_mut(activity).release(released);

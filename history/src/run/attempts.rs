@@ -38,7 +38,7 @@ pub struct Attempts {
 /// An attempt that a runner holds.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct HeldAttempt {
-    /// Time at which the runner took it.
+    /// Time at which the runner took the activity.
     #[n(0)]
     pub at: Timestamp,
     /// Identity of the runner.
@@ -68,7 +68,7 @@ impl Attempts {
         self.last_failure = Some(failure);
     }
 
-    /// Makes the activity available at once. A runner that holds it loses it, and a delay ends.
+    /// Makes the activity available at once. This ends the attempt in progress, or the delay before the next attempt.
     pub(crate) fn release(&mut self) {
         self.held = None;
         self.not_before = None;

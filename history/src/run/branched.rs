@@ -11,14 +11,14 @@ pub struct Branched {
     /// Id of the WorkflowReset event.
     #[n(0)]
     pub event_id: EventId,
-    /// Run id of the other run.
+    /// Id of the run whose history was copied.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Id of the last copied event.
     #[n(2)]
     pub base_event_id: EventId,
-    /// Workflow id of the other run, if it differs from this run's.
+    /// Workflow id of the run whose history was copied, if it differs from this run's.
     #[n(3)]
     pub workflow_id: Option<String>,
 }

@@ -61,7 +61,7 @@ impl RunClock {
     }
 
     /// Returns the time at which the clock has run for `span` since `from`. Returns `None` if the clock is stopped and
-    /// has not run for so long.
+    /// has not yet run for `span`.
     pub fn reach(&self, from: Timestamp, span: Duration) -> Option<Timestamp> {
         let mut at = from.plus(span);
         for stop in self.stops.iter().filter(|stop| stop.to > from) {
@@ -83,9 +83,9 @@ impl RunClock {
         Duration::from_millis(self.stops.iter().chain(&open).map(within).fold(0, u64::saturating_add))
     }
 
-    /// Adjusts the stops after the service's clock was put back to `at`: everything later than `at` is removed. If the
-    /// run's clock is stopped and the stop started after `at`, it now starts at `at`, and its previous start is
-    /// returned.
+    /// Adjusts the stops of the run's clock after the service's clock was put back to `at`. Times after `at` are
+    /// removed from past stops. If the current stop started after `at`, its start is changed to `at`, and the previous
+    /// start is returned.
     pub(crate) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
         self.stops.retain_mut(|stop| {
             stop.to = stop.to.min(at);

@@ -1,10 +1,10 @@
-//! Condition of a run: a single word for lists and counts. It is the status of the run. For open runs that may need
-//! attention, a more specific word (a flag) takes the place of the status.
+//! Condition of a run: a single word for lists and counts. Usually it is the status of the run. For open runs that may
+//! need attention, it is a more specific word (a flag).
 
 use super::{Run, Status};
 
-/// Number of consecutive lost turns from which a run counts as failing. Chosen: a single lost turn can be caused by a
-/// deployment.
+/// Minimum number of consecutive lost turns at which a run counts as failing. Chosen: two, because a deployment can
+/// cause a single lost turn.
 const FAILING_TURNS_MIN: u32 = 2;
 
 /// Condition of a run.
@@ -16,7 +16,7 @@ pub enum RunCondition {
     Paused,
     /// Open, with a paused activity that needs an operator.
     Blocked,
-    /// Open, but nothing is pending that would ever schedule a turn.
+    /// Open, but no pending item will ever schedule a turn.
     Stuck,
     /// Open, and at least two consecutive turns failed or timed out.
     Failing,
@@ -47,7 +47,7 @@ impl RunCondition {
         }
     }
 
-    /// Returns the condition with this word, or `None` if there is none.
+    /// Returns the condition with this word, or `None` if no condition has this word.
     pub fn from_word(word: &str) -> Option<Self> {
         let flagged = Self::FLAGGED.into_iter().find(|condition| condition.word() == word);
         flagged.or_else(|| match Status::from_word(word)? {
@@ -89,7 +89,7 @@ impl Run {
 
     /// Returns `true` if no further turn will be scheduled without a request: the run is open, no turn is waiting or
     /// held, nothing else is open, and the last turn awaits no signal. Apart from requests, only the execution timeout
-    /// can still change the run.
+    /// and the run timeout can still change the run.
     pub fn is_stuck(&self) -> bool {
         self.is_open()
             && self.turn.is_none()

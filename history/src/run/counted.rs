@@ -25,7 +25,7 @@ impl Run {
     }
 }
 
-/// Converts a count of open items, of which there are a thousand at most.
+/// Converts a count of open items. A run has at most about a thousand open items of a kind.
 fn count(found: usize) -> u32 {
     u32::try_from(found).unwrap_or(u32::MAX)
 }

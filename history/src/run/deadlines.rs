@@ -8,7 +8,7 @@ use crate::time::{Duration, Timestamp};
 /// A deadline of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
-    /// Time at which it is due.
+    /// Time at which the deadline is due.
     pub at: Timestamp,
     /// Kind of deadline.
     pub what: DeadlineKind,

@@ -21,11 +21,11 @@ use crate::time::{Duration, Timestamp};
 /// Unit in which the age of a request is counted.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Interval at which a run records how many marks it has. Chosen: the interval is the error in counting requests that
-/// are forgotten too early.
+/// Interval at which a run records how many marks it has. Chosen: with these records, a run computes how many requests
+/// are forgotten too early, with an error of up to one interval.
 const NOTE_EVERY: Duration = HOUR.times(4);
 
-/// Outcome of the original request, which a repetition gets as well.
+/// Outcome of a request. Repetitions of the request get the same outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownRequest {
     /// Run that recorded the request.
@@ -44,7 +44,7 @@ pub struct RequestMark {
     /// Event of the request, as in [`KnownRequest::event_id`].
     #[n(1)]
     pub event_id: EventId,
-    /// Number of marks that the workflow id had before this one.
+    /// Number of marks that the workflow id had before this mark.
     #[n(2)]
     pub number: u64,
 }
@@ -65,7 +65,7 @@ pub struct SpilledMark {
 pub struct Spilled {
     /// Marks that the store must keep.
     pub marks: Vec<SpilledMark>,
-    /// Number of older requests that are now forgotten, because there are too many, before the minimum time has passed.
+    /// Number of older requests that are forgotten before the minimum time has passed, because there are too many.
     pub forgotten_early: u64,
 }
 
@@ -77,7 +77,7 @@ struct Earlier {
     run_id: Uuid,
     #[n(1)]
     began: Timestamp,
-    /// Time until which that run is kept. The request that started the run is known until then.
+    /// Time until which the earlier run is kept. The request that started the earlier run is known until then.
     #[n(2)]
     kept_until: Timestamp,
     #[n(3)]
@@ -204,7 +204,7 @@ pub fn key_of_update(update_id: &str) -> RequestKey {
 }
 
 impl KnownRequests {
-    /// Creates another mark and counts it. Returns it with the time until which it must be kept.
+    /// Creates another mark and counts it. Returns the mark with the time until which the store must keep it.
     fn mark(
         &mut self,
         run_id: RunId,
@@ -229,7 +229,7 @@ impl KnownRequests {
     }
 
     /// Returns the number of requests that are forgotten because of the newest `count` marks, although they are less
-    /// than a day old: there are more marks than [`limits::REQUESTS_MAX`].
+    /// than a day old. Requests are forgotten early if there are more marks than [`limits::REQUESTS_MAX`].
     fn forgotten_early(&self, count: u64, now: Timestamp) -> u64 {
         let Some(marked) = &self.marked else { return 0 };
         let last_day = marked.notes.iter().find(|(at, _)| at.plus(limits::REQUESTS_KEPT) >= now);

@@ -1,4 +1,4 @@
-//! Numbers of a run's open items. They stay available after the run has closed.
+//! Numbers of a run's open items. The numbers stay available after the run has closed.
 
 use minicbor::{Decode, Encode};
 

@@ -17,7 +17,7 @@ pub struct TurnTask {
     /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Time from which its wait for a decider counts: when it was scheduled, or when the turn before it ended.
+    /// Time from which the turn's wait for a decider counts: when it was scheduled, or when the previous turn ended.
     #[n(1)]
     pub waits_since: Timestamp,
     /// Attempt number, as in [`crate::event::DeciderScheduled::attempt`].
@@ -34,13 +34,13 @@ pub struct TurnTask {
     pub schedule_to_start: Option<Duration>,
 }
 
-/// Task lists of a run's turns that differ from the list given at its start.
+/// Task lists for a run's turns, if they differ from the list given at the start of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct TurnLists {
     /// Permanent task list.
     #[n(0)]
     pub for_good: Option<String>,
-    /// Temporary task list, used until a turn on it times out.
+    /// Temporary task list, used until a turn on this list times out.
     #[n(1)]
     pub for_now: Option<TurnList>,
 }
@@ -92,7 +92,8 @@ pub struct PendingActivity {
     pub attempts: Option<Box<Attempts>>,
     /// Pause of the activity. A paused activity cannot be taken by a runner.
     pub paused: Option<Box<PausedActivity>>,
-    /// Event of a resume, retry or reset from which the wait for a runner counts, instead of from the scheduling.
+    /// Event of a resume, retry or reset. If present, the wait for a runner counts from this event, not from the
+    /// scheduling.
     pub released: Option<Released>,
     /// Priority on the task list: higher first.
     pub task_priority: Option<i32>,
@@ -152,7 +153,7 @@ impl PendingActivity {
         waits_since.or(released_at).unwrap_or(self.scheduled_at)
     }
 
-    /// Restarts the wait for a runner, unless the next attempt is delayed beyond the time of the release.
+    /// Restarts the wait for a runner, unless the next attempt is delayed beyond the time of `released`.
     pub(crate) fn release(&mut self, released: Released) {
         self.released = Some(released);
         if let Some(attempts) =
@@ -243,18 +244,18 @@ pub struct PendingTimer {
     /// Id of the TimerScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Time at which it expires.
+    /// Time at which the timer expires.
     #[n(1)]
     pub expires_at: Timestamp,
     /// Time at which the timer was set. Recorded only if the run's spans are exported.
     #[n(2)]
     pub set_at: Option<Timestamp>,
-    /// Duration of the timer. `None` if it was set by an earlier version.
+    /// Duration of the timer. `None` if the timer was set by an earlier version of Baton, which did not store it.
     #[n(3)]
     pub after: Option<Duration>,
 }
 
-/// A signal or cancel request to another run that has no outcome yet.
+/// A signal or cancel request that was sent to another run and has no outcome yet.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingExternal {
     /// Workflow id of the other run.

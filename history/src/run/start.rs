@@ -9,7 +9,8 @@ use crate::event::{ChildPolicy, EventKind, WorkflowStarted};
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-/// Attributes of a run's WorkflowStarted event, without the input and the identity. Dereferences to that event.
+/// Attributes of a run's WorkflowStarted event, without the input and the identity. Dereferences to
+/// [`WorkflowStarted`].
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 pub struct RunStart {
     /// Time of the start.
@@ -19,7 +20,7 @@ pub struct RunStart {
     event: Arc<WorkflowStarted>,
 }
 
-/// Stored form of an `Arc`: the same as that of its value.
+/// Stored form of an `Arc`, which is the stored form of its value.
 mod shared {
     use std::sync::Arc;
 
@@ -81,8 +82,8 @@ impl RunStart {
         }
     }
 
-    /// Returns the start-to-close timeout of turns. Earlier versions allowed a timeout of zero when a run continued as
-    /// new, but no decider can answer in zero time. Such runs use the default.
+    /// Returns the start-to-close timeout of turns. Earlier versions of Baton allowed a timeout of zero when a run
+    /// continued as new, but no decider can answer in zero time. Such runs use the default.
     pub fn turn_timeout(&self) -> Duration {
         Some(self.decider_start_to_close)
             .filter(|timeout| *timeout > Duration::ZERO)

@@ -60,7 +60,7 @@ impl Status {
         }
     }
 
-    /// Returns the status with this word, or `None` if there is none.
+    /// Returns the status with this word, or `None` if no status has this word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.word() == word)
     }

@@ -1,8 +1,9 @@
 //! Activities that have succeeded recently, remembered to detect that a decider schedules one of them again unchanged.
 //!
 //! Such a decision is legal. But it often comes from a decider that mistakes its window for the whole history and
-//! begins again with its first step. The remembered activities are not part of the history. If an earlier version wrote
-//! the run, its older successes are missing, so their repetitions are not detected.
+//! begins again with its first step. The remembered activities are not part of the history. Earlier versions of Baton
+//! did not remember activities. If an activity succeeded while such a version was in use, its repetition is not
+//! detected.
 
 use std::collections::VecDeque;
 
@@ -30,8 +31,8 @@ impl Fingerprint {
     }
 }
 
-/// Adds a text to the hash, eight bytes at a time. The length is hashed first, so that two texts divided at another
-/// position yield another hash.
+/// Adds a text to the hash, eight bytes at a time. The length is hashed first, so that the texts `ab` and `c` have a
+/// different hash from the texts `a` and `bc`.
 fn of_text(hash: u64, text: &[u8]) -> u64 {
     let hash = mix(hash ^ (text.len() as u64).wrapping_add(1));
     text.chunks(8).fold(hash, |hash, chunk| {

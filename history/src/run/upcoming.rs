@@ -1,4 +1,5 @@
-//! Upcoming changes of a run that no request causes: deadlines, delayed turns, and deliveries of effects on other runs.
+//! Upcoming changes of a run that happen without a request: deadlines, delayed turns, and deliveries of effects on
+//! other runs.
 
 use super::{Deadline, DeadlineKind, Run};
 use crate::command::Heartbeat;
@@ -9,7 +10,7 @@ use crate::time::Timestamp;
 /// An upcoming change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpcomingChange {
-    /// Time at which it is due.
+    /// Time at which the change is due.
     pub at: Timestamp,
     /// Kind of change.
     pub what: UpcomingKind,
@@ -52,7 +53,8 @@ impl Run {
         self.next_deadline(heartbeats).into_iter().chain(held).chain(outbox.next_at()).min()
     }
 
-    /// Returns the end of the delay of the waiting turn, or `None` if no turn is waiting or it is not delayed.
+    /// Returns the end of the delay of the waiting turn. Returns `None` if no turn is waiting or the waiting turn is
+    /// not delayed.
     pub fn held_turn(&self, now: Timestamp) -> Option<UpcomingChange> {
         let is_next = self.turn.is_none() && self.paused.is_none();
         let task = self.turn_task.as_ref().filter(|_| is_next)?;

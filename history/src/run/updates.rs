@@ -1,4 +1,4 @@
-//! Accepted updates of a run that have no answer yet. Answered updates are [known requests](super::KnownRequests).
+//! A run's accepted updates that have no answer yet. Answered updates are [known requests](super::KnownRequests).
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub enum UpdateStatus {
         /// Id of the UpdateAccepted event.
         event_id: EventId,
     },
-    /// The update was answered, or its run closed before that.
+    /// The update was answered, or its run closed before an answer.
     Ended {
         /// Run that accepted the update.
         run_id: RunId,
@@ -42,7 +42,7 @@ pub enum UpdateStatus {
     },
 }
 
-/// Accepted updates of a run that have no answer yet.
+/// A run's accepted updates that have no answer yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct OpenUpdates {
     #[n(0)]
@@ -50,7 +50,7 @@ pub struct OpenUpdates {
 }
 
 impl OpenUpdates {
-    /// Returns `true` if there are no such updates.
+    /// Returns `true` if no accepted update waits for an answer.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -60,7 +60,8 @@ impl OpenUpdates {
         &self.open
     }
 
-    /// Returns the id of the UpdateAccepted event of this update, or `None` if it is not one of these updates.
+    /// Returns the id of the UpdateAccepted event of this update. Returns `None` if the update does not wait for an
+    /// answer.
     pub fn accepted(&self, update_id: &str) -> Option<EventId> {
         self.open.iter().find(|(_, it)| it.update_id == update_id).map(|(event_id, _)| *event_id)
     }

@@ -21,7 +21,8 @@ pub struct Schedule {
     /// Behavior of an action while an earlier run of this schedule is open; `skip` when absent.
     #[serde(default)]
     pub overlap: Overlap,
-    /// Missed times up to this age are made up for, oldest first; one day when absent.
+    /// Maximum age of a missed time for which the action is still taken; one day when absent. Missed times are handled
+    /// oldest first.
     pub catch_up_window: Option<Duration>,
     /// True if the schedule pauses when one of its runs fails or times out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -75,7 +76,7 @@ mod rules {
             start
         }
 
-        /// Validates the schedule with this id. The start request of its action is not included.
+        /// Validates the schedule with this id, except the start request of its action.
         ///
         /// # Errors
         ///

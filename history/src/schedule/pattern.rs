@@ -1,5 +1,4 @@
-//! Cron expressions and calendar entries: how they are parsed and evaluated in a time zone. Errors name the invalid
-//! field.
+//! Cron expressions and calendar entries: parsing, and evaluation in a time zone. Errors name the invalid field.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -28,9 +27,9 @@ const OFFSET_MAX: SignedDuration = SignedDuration::from_hours(26);
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     cron: Cron,
-    /// True if the pattern matches both occurrences of an hour that occurs twice because clocks are put back. This is
-    /// so for patterns that match every hour, every second hour, and so on. A pattern with specific hours matches only
-    /// once.
+    /// True if the pattern matches both occurrences of an hour that occurs twice because clocks are put back. This
+    /// applies to patterns that match every hour, every second hour, and so on. A pattern with specific hours matches
+    /// only the first occurrence.
     is_steady: bool,
 }
 
@@ -161,8 +160,9 @@ impl Pattern {
             if found.is_some() {
                 return found;
             }
-            // The pattern matches nothing in this period. Only if clocks are put back at its end do local times occur
-            // again that must be searched.
+            // The pattern matches nothing in this period. If clocks are put back at the end of the period, local times
+            // occur again, and the search must continue there. Otherwise the search can skip to shortly before the next
+            // match.
             let until = until?;
             let sure = regular?.checked_sub(OFFSET_MAX).ok()?;
             let is_put_back = seconds_between(offset, zone.to_offset(until)) < 0;

@@ -1,8 +1,8 @@
-//! Evaluation of a schedule: which times are due, what open runs mean for an action, and the stored state.
+//! Evaluation of a schedule: which times are due, how open runs affect an action, and the stored state.
 //!
 //! The functions are deterministic. If several nodes evaluate a schedule at the same time, they reach the same
-//! decision, and the first write wins. An action is stored in [`ScheduleState::starting`] before its run is started.
-//! Thus it is neither lost nor changed if the node crashes in between.
+//! decision, and the first write wins. An action is stored in [`ScheduleState::starting`] before its run is started. If
+//! the node crashes between these two steps, the action is therefore neither lost nor changed.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use crate::time::{Duration, Timestamp};
 pub struct Rules {
     /// Behavior of an action while an earlier run is open.
     pub overlap: Overlap,
-    /// Maximum age of a missed time that is made up for.
+    /// Maximum age of a missed time for which the action is still taken.
     pub catch_up: Duration,
     /// True if the schedule pauses when one of its runs fails or times out.
     pub pause_on_failure: bool,
@@ -50,11 +50,12 @@ pub struct Action {
     pub number: u64,
     /// Scheduled time.
     pub nominal: Timestamp,
-    /// Cause.
+    /// Reason for the action.
     pub cause: ActionCause,
     /// Behavior of the action while an earlier run is open. Absent if the schedule's own setting applies.
     pub overlap: Option<Overlap>,
-    /// Set if a later action has requested the end of the run before it has started. It is then ended at once.
+    /// Set if a later action has requested the end of the run before the run has started. The run is ended at once
+    /// after its start.
     pub end: Option<OverlapEnd>,
 }
 
@@ -68,7 +69,7 @@ pub enum OverlapEnd {
     Terminated,
 }
 
-/// A run that the schedule has started and that has not been seen closed.
+/// A run that the schedule has started and whose close the schedule has not observed yet.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -111,9 +112,9 @@ pub struct Recent {
     pub number: u64,
     /// Scheduled time.
     pub nominal: Timestamp,
-    /// Cause.
+    /// Reason for the action.
     pub cause: ActionCause,
-    /// Time of the decision.
+    /// Time at which the schedule decided to take the action.
     pub at: Timestamp,
     /// Workflow id and run id, after the run was started.
     pub run: Option<(String, Uuid)>,
@@ -135,7 +136,7 @@ pub struct ScheduleCounts {
     pub refused: u64,
     /// Actions that were skipped because an earlier run was open.
     pub skipped: u64,
-    /// Times that were too old to be made up for. A lower bound if they were very many.
+    /// Missed times that were too old for an action. A lower bound if very many times were missed at once.
     pub missed: u64,
 }
 
@@ -172,7 +173,7 @@ pub struct ScheduleState {
     /// Decided actions whose runs are being started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starting: Vec<Action>,
-    /// Runs that have not been seen closed.
+    /// Runs whose close the schedule has not observed yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Running>,
     /// Latest actions, oldest first.
@@ -204,8 +205,8 @@ impl ScheduleState {
         self.marks_until.is_none_or(|until| until < now).then_some(false)
     }
 
-    /// Adds the key of an accepted request. If another key must leave the state, returns it with the time until which
-    /// the store must keep a record of it.
+    /// Adds the key of an accepted request. If another key must leave the state, returns that key and the time until
+    /// which the store must keep a record of it.
     pub fn remember(&mut self, key: RequestKey, now: Timestamp) -> Option<(RequestKey, Timestamp)> {
         self.requests.push_back(key);
         if self.requests.len() <= limits::SCHEDULE_REQUESTS_MAX {
@@ -222,7 +223,7 @@ impl ScheduleState {
         self.paused.get_or_insert((now, why));
     }
 
-    /// Resumes the schedule. Times that have passed during the pause are not made up for.
+    /// Resumes the schedule. No actions are taken for times that have passed during the pause.
     pub fn resume(&mut self, now: Timestamp) {
         if self.paused.take().is_some() {
             self.cursor = self.cursor.max(now);
@@ -436,8 +437,8 @@ impl ScheduleState {
     pub fn due(&self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) -> Option<Timestamp> {
         let has_work = !self.starting.is_empty() || self.undelivered_ends().next().is_some();
         let soon = (has_work || !self.requested.is_empty()).then(|| now.plus(limits::EFFECT_WAIT_FIRST));
-        // A run reports its close at once, but this report can be lost. If something depends on it, the schedule also
-        // checks the run periodically.
+        // A run reports its close at once, but this report can be lost. If a waiting action or a pause depends on the
+        // close, the schedule also checks the run periodically.
         let depends = !self.running.is_empty() && (!self.waiting.is_empty() || rules.pause_on_failure);
         let wait = limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(self.looks.min(8)));
         let check = depends.then(|| now.plus(wait.min(limits::SCHEDULE_LOOK_MAX)));

@@ -17,7 +17,8 @@ use crate::time::{Duration, Timestamp};
 const EXCLUDED_MAX: usize = 1_000;
 
 /// Number of evaluations of entries after which a search is interrupted, to be continued later. Chosen: an evaluation
-/// takes from some tenths of a microsecond to some microseconds, and blocks other work.
+/// takes from some tenths of a microsecond to some microseconds, so that one part of a search blocks other work only
+/// briefly.
 pub(super) const EVALUATIONS_AT_ONCE: usize = 25_000;
 
 /// Number of evaluations in one step of a list of times. Chosen so that a step takes one or two milliseconds.
@@ -173,7 +174,7 @@ impl ScheduleTimes {
 pub struct Search<'a> {
     times: &'a ScheduleTimes,
     after: Timestamp,
-    /// Next time of each entry that has one, with the entry's index, in a heap with the earliest first.
+    /// Next time of each entry that has a next time, with the entry's index, in a heap with the earliest first.
     coming: BinaryHeap<Reverse<(Timestamp, usize)>>,
     has_begun: bool,
     evaluations: usize,
@@ -231,7 +232,7 @@ impl Search<'_> {
 pub struct Upcoming {
     /// Times that were found.
     pub times: Vec<Timestamp>,
-    /// Time at which the search was given up because it took too many evaluations. There may be later times.
+    /// Time at which the search stopped because it took too many evaluations. There may be later times.
     pub cut_at: Option<Timestamp>,
 }
 

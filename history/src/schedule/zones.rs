@@ -1,4 +1,4 @@
-//! Time zone tables: those that are built in, or others that were given to the service.
+//! Time zone tables: the built-in tables, or other tables that were given to the service.
 
 use std::sync::{LazyLock, OnceLock};
 

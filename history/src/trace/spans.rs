@@ -39,13 +39,13 @@ pub struct Span {
     pub began_at: Timestamp,
     /// End time.
     pub ended_at: Timestamp,
-    /// Time at which a decider or runner took the task, if the span includes the wait before that.
+    /// Time at which a decider or runner took the task, if the span includes the wait for the decider or runner.
     pub taken_at: Option<Timestamp>,
     /// Outcome of the operation.
     pub end: SpanEnd,
     /// Further attributes, by name.
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// Span in another trace that caused this one.
+    /// Span in another trace that caused this span.
     pub link: Option<Traceparent>,
 }
 
@@ -79,8 +79,8 @@ impl From<u64> for SpanValue {
     }
 }
 
-/// Returns the spans that end with a transition. `before` is the state before it. If the run is not
-/// [traced](Run::is_traced), there are none.
+/// Returns the spans that end with a transition. `before` is the state of the run before the transition. The list is
+/// empty if the run is not [traced](Run::is_traced).
 pub fn of_transition(before: Option<&Run>, made: &Transition) -> Vec<Span> {
     let run = made.run();
     let Some(traceparent) = run.started.traceparent.filter(|traceparent| traceparent.is_sampled()) else {
@@ -305,8 +305,8 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// Ends the spans of attempts that have failed and are followed by others. They are found by comparison of the
-    /// states, because they have no events.
+    /// Ends the spans of attempts that have failed and are followed by other attempts. Attempts have no events, so they
+    /// are found by comparing the states.
     fn end_failed_attempt_spans(&mut self) {
         let Some(before) = self.before else { return };
         for (scheduled_event_id, activity) in before.activities.iter() {

@@ -64,8 +64,8 @@ impl Traceparent {
         Self { span_id, ..self }
     }
 
-    /// Parses a text, or returns `None` if it is malformed. Of a version later than 00, only the fields of version 00
-    /// are used.
+    /// Parses a text, or returns `None` if it is malformed. If the version is later than 00, only the fields of version
+    /// 00 are used.
     fn read(text: &str) -> Option<Self> {
         let (head, rest) = text.split_at_checked(TEXT_LEN)?;
         let mut fields = head.split('-').map(|field| (field, hex(field)));

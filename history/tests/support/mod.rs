@@ -8,7 +8,7 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Returns the golden file `name`. With `BATON_GOLDEN=write`, a missing file is written first; an existing one is
+/// Returns the golden file `name`. With `BATON_GOLDEN=write`, a missing file is written first. An existing file is
 /// never overwritten.
 pub(crate) fn golden(name: &str, current: &[u8]) -> Vec<u8> {
     let path = path(name);

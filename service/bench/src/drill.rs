@@ -3,7 +3,7 @@
 
 mod balancer;
 mod checks;
-/// Shared with the simulated drill, which measures the same gaps.
+/// Module shared with the simulated drill, which measures the same gaps.
 #[path = "../../../tests/src/drill/gaps.rs"]
 mod gaps;
 mod load;
@@ -32,8 +32,8 @@ use crate::table::Place;
 /// Duration of a pause of a node. Our choice: longer than the time after which other nodes consider it dead.
 const PAUSE: Duration = Duration::from_secs(8);
 
-/// Times for which a killed node stays away: one so short that other nodes do not notice, and one so long that they
-/// do.
+/// Times for which a killed node stays away: a short time that other nodes do not notice, and a long time that they
+/// notice.
 const AWAY: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(9)];
 
 /// Maximum time for the last workflows after the end of all failures.

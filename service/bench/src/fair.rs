@@ -28,7 +28,7 @@ const LIST: &str = "bench-fair";
 /// Quantile of the quiet domain's requests that is compared.
 const QUANTILE: f64 = 0.99;
 
-/// Maximum ratio of the quiet domain's p99 with and without the loud one. Source: the project's goal.
+/// Maximum ratio of the quiet domain's p99 with and without the loud domain. Source: the project's goal.
 const RATIO_MAX: f64 = 1.2;
 
 /// Time for which the loud domain is under load before the measurement.
@@ -82,8 +82,8 @@ impl Fair {
         Ok(())
     }
 
-    /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service. Otherwise
-    /// cleanup after the loud domain would slow down the next measurement of the quiet domain alone.
+    /// Measures one round, and returns the number of starts of the loud domain. Each round has a new service, because
+    /// cleanup after the loud domain would slow down the next measurement of the quiet domain without the loud domain.
     async fn round(&self, round: u32, alone: &mut Took, beside: &mut Took) -> Result<u64, Failed> {
         let scratch = Scratch::new(None)?;
         let mut log = QuietLog::at(scratch.file("access.jsonl"));
@@ -140,7 +140,7 @@ impl Fair {
     }
 
     async fn be_loud(&self, url: &str) -> Result<(), Failed> {
-        // In production the clients would have separate processors.
+        // The loud clients get a low priority, because in production they would have separate processors.
         let niced = rustix::process::nice(NICE);
         niced.map_err(|error| other(format!("the process of the loud clients cannot lower its priority: {error}")))?;
         let next = Arc::new(AtomicU64::new(0));

@@ -16,8 +16,8 @@ use crate::failed::Failed;
 use crate::load::{Load, Report};
 use crate::service::{Process, Scratch, count, cpu_seconds, histogram, micros_each, micros_since, other, shown_micros};
 
-/// Size of a request of the empty server. Our choice: about that of an answer of a decider or a runner with a payload
-/// of 100 bytes.
+/// Size of a request of the empty server. Our choice: about the size of an answer of a decider or a runner with a
+/// payload of 100 bytes.
 const BODY_BYTES: usize = 300;
 
 /// Measure: Baton and an empty server that does only the durable round trips of a workflow, alternating
@@ -78,7 +78,7 @@ struct Figures {
     per_second: f64,
     p50: f64,
     p99: f64,
-    /// Processor time per workflow, of the server and of all processes.
+    /// Processor time per workflow: first of the server, then (next field) of all processes.
     server: Option<f64>,
     all: Option<f64>,
 }
@@ -108,7 +108,7 @@ impl Figures {
     }
 }
 
-/// Returns the median, or the upper one of two.
+/// Returns the median. Of two middle values, returns the greater one.
 fn median(figures: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
     let mut values: Vec<f64> = figures.iter().map(of).collect();
     values.sort_by(f64::total_cmp);

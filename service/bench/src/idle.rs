@@ -16,8 +16,8 @@ use super::swf::Wire;
 use crate::failed::Failed;
 use crate::service::{Scratch, Service, client, mib, other};
 
-/// Number of files and sockets of each process in addition to those of polls. Our choice: mostly the number that the
-/// service keeps in reserve.
+/// Number of files and sockets of each process in addition to the sockets of polls. Our choice: the service keeps most
+/// of this number in reserve.
 const FILES_BESIDE: u64 = 1_024;
 
 /// Maximum number of polls that are being started concurrently.

@@ -283,7 +283,8 @@ async fn schedule_to_start(client: &Client) -> Result<Histogram<u64>, Failed> {
     Ok(waits)
 }
 
-/// Processor times in seconds, if the system provides them; that of the service only if it was started here.
+/// Processor times in seconds, if the system provides them. The time of the service is known only if this program
+/// started it.
 struct Processors {
     service: Option<f64>,
     /// Total of the decider, the runner and the driver.

@@ -33,8 +33,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Measure: starts workflows of sequential activities and reports rates, latencies, syncs, disk and memory
 ///
-/// Services are started from the `baton` beside this program. Build both: `cargo build --profile dist -p baton-service
-/// -p baton-bench`.
+/// Services are started from the `baton` in the directory of this program. Build both: `cargo build --profile dist -p
+/// baton-service -p baton-bench`.
 #[derive(Debug, Parser)]
 #[command(name = "baton-bench", version, args_conflicts_with_subcommands = true)]
 struct Bench {

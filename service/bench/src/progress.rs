@@ -1,4 +1,4 @@
-//! Progress of a load: updated in place on a terminal, otherwise a line from time to time.
+//! Progress of a load. On a terminal, a line is updated in place. Otherwise, a line is printed from time to time.
 
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 /// Time between two updates on a terminal.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
-/// Time between two lines otherwise. Our choice: the same as for `baton`; shorter loads print none.
+/// Time between two lines if the output is not a terminal. Our choice: the same as for `baton`. A shorter load prints
+/// no line.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// A progress report that many tasks share.
@@ -22,7 +23,7 @@ impl Progress {
         Self { is_terminal: std::io::stderr().is_terminal(), said: Mutex::new(Instant::now()) }
     }
 
-    /// Prints the progress if it is time to.
+    /// Prints the progress if enough time has passed since the last output.
     pub(crate) fn at(&self, text: impl FnOnce() -> String) {
         let every = if self.is_terminal { DRAW_EVERY } else { LINE_EVERY };
         // If the lock is taken, another task is printing.

@@ -1,4 +1,4 @@
-//! The service under load as a separate process, and its measurements by the system and by itself.
+//! The service under load as a separate process, and measurements by the operating system and by the service.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub(super) fn shown_micros(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"))
 }
 
-/// A directory that is removed when this is dropped, unless it was given by the user.
+/// A directory that is removed when this value is dropped. A directory given by the user is kept.
 pub(super) struct Scratch {
     dir: PathBuf,
     data_dir: PathBuf,
@@ -94,7 +94,7 @@ fn own_path() -> Result<PathBuf, Failed> {
     std::env::current_exe().map_err(|error| other(format!("own path: {error}")))
 }
 
-/// Returns the path of the service's program, which must be in the directory of this one.
+/// Returns the path of the service's program, which must be in the directory of this program.
 pub(super) fn baton() -> Result<PathBuf, Failed> {
     let own = own_path()?;
     let baton = own.with_file_name(format!("baton{}", std::env::consts::EXE_SUFFIX));
@@ -124,7 +124,7 @@ pub(super) fn cpu_seconds(process: u32) -> Option<f64> {
     Some(ticks / TICKS_PER_SECOND)
 }
 
-/// A child process that is killed when this is dropped.
+/// A child process that is killed when this value is dropped.
 pub(super) struct Process {
     child: Child,
 }

@@ -16,7 +16,7 @@ use crate::service::{Scratch, Service, other};
 /// Wait of one poll.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
-/// Number of events from one turn's DeciderStarted to the next: those of a turn and an activity.
+/// Number of events from one turn's DeciderStarted to the next, which belong to a turn and an activity.
 const EVENTS_PER_STEP: u64 = 6;
 
 /// Measure: the cost of the SWF protocol compared with REST

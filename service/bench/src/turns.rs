@@ -1,4 +1,5 @@
-//! `baton-bench turns`: the cost of a turn for histories of different lengths, which should all be equal.
+//! `baton-bench turns`: the cost of a turn for histories of different lengths. The cost should not depend on the
+//! length.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const WORKFLOW: &str = "long";
 /// Decisions per turn while the history is made long. Source: the maximum of one turn.
 const MARKERS_A_TURN: u64 = history::limits::DECISIONS_MAX as u64;
 
-/// Maximum length of histories that are read completely. Our choice: longer ones show nothing new.
+/// Maximum length of histories that are read completely. Our choice: longer histories show nothing new.
 const LOOK_BACK_MAX: u64 = 100_000;
 
 /// Number of times that a whole history is read for each length.
@@ -133,7 +134,8 @@ pub(super) async fn measured_turn(client: &Client, latencies: &mut Histogram<u64
     Ok(window.len() as u64)
 }
 
-/// Returns the median time, in milliseconds, that a decider without state of the run takes to read its whole history.
+/// Returns the median time, in milliseconds, that a decider without cached state of the run takes to read its whole
+/// history.
 async fn looks_back(client: &Client) -> Result<f64, Failed> {
     let mut latencies = histogram();
     for _ in 0..LOOKS_BACK {

@@ -1,4 +1,4 @@
-//! `baton-bench` without a `baton` in its directory.
+//! Tests `baton-bench` without a `baton` in its directory.
 
 use std::process::Command;
 

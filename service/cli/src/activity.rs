@@ -19,7 +19,7 @@ pub struct OpenActivity {
 
 #[derive(Debug, Subcommand)]
 pub enum ActivityCommands {
-    /// Complete an activity with a result, even if a runner has it
+    /// Complete an activity with a result, even if a runner is working on it
     Complete {
         #[command(flatten)]
         which: OpenActivity,
@@ -43,7 +43,7 @@ pub enum ActivityCommands {
         #[command(flatten)]
         which: OpenActivity,
     },
-    /// Pause an activity: it is no longer dispatched, but a runner that has it may still answer
+    /// Pause an activity: it is no longer dispatched, but a runner that is already working on it may still complete it
     Pause {
         #[command(flatten)]
         which: OpenActivity,
@@ -53,7 +53,7 @@ pub enum ActivityCommands {
         #[command(flatten)]
         which: OpenActivity,
     },
-    /// Change the options of an activity; the others remain as they are
+    /// Change options of an activity; options that are not given stay unchanged
     Set {
         #[command(flatten)]
         which: OpenActivity,
@@ -64,7 +64,7 @@ pub enum ActivityCommands {
 
 #[derive(Debug, Args)]
 pub struct ActivityOptionsArgs {
-    /// Task list from which runners take the activity
+    /// Task list in which the activity waits for a runner
     #[arg(long, value_name = "LIST")]
     list: Option<String>,
     /// Maximum time until a runner takes the activity, e.g. 1h; `none` for no limit
@@ -73,18 +73,19 @@ pub struct ActivityOptionsArgs {
     /// Maximum time of one attempt; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     start_to_close: Option<TimeoutArg>,
-    /// Maximum time of all attempts together; `none` for no limit
+    /// Maximum time from scheduling to close, over all attempts; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     schedule_to_close: Option<TimeoutArg>,
     /// Maximum time between two heartbeats; `none` for no limit
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     heartbeat: Option<TimeoutArg>,
-    /// Complete retry policy as JSON, e.g. '{"maximumAttempts": 5, "whenExhausted": "pause"}'
+    /// Retry policy as JSON, which replaces the whole existing policy, e.g. '{"maximumAttempts": 5, "whenExhausted":
+    /// "pause"}'
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     retry: Option<RetryPolicy>,
 }
 
-/// Time limit as an argument; `None` removes the limit.
+/// Value of an option for a time limit; `None` removes the limit.
 #[derive(Debug, Clone, Copy)]
 struct TimeoutArg(Option<Duration>);
 

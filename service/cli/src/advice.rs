@@ -1,11 +1,11 @@
-//! Advice about errors for users of the command line. The advice in the service's responses is for users of the REST
-//! API, who can send requests of any form.
+//! Advice about errors, for users of the command line. The advice in the service's responses is not suitable for them:
+//! it is for programs that use the REST API, and names its calls and fields.
 
 use client::TlsProblem;
 use client::body::Problem;
 use serde_json::Value;
 
-/// Returns the detail of a problem, in which names of API fields are replaced by the options that set them.
+/// Returns the detail of a problem. Names of API fields in it are replaced by the options that set these fields.
 pub(crate) fn detail(problem: &Problem) -> String {
     let field = problem.members.get("field").and_then(Value::as_str).unwrap_or_default();
     match option(field) {
@@ -17,12 +17,13 @@ pub(crate) fn detail(problem: &Problem) -> String {
 /// Returns advice about a problem that the service has reported.
 pub(crate) fn advice(problem: &Problem) -> String {
     match problem.code.as_str() {
-        // The names of the known queries come from the decider.
+        // The problem contains the names of the known queries, which come from the decider.
         "unknown-query" => match known(problem) {
             Some(known) => format!("correct the name; the decider knows {known}"),
             None => "correct the name".to_owned(),
         },
-        // A newer service may report codes that this program does not know.
+        // If this file has no text for a code, the service's advice is shown. A newer service may report codes that
+        // this program does not know.
         code => spoken(code).unwrap_or(&problem.advice).to_owned(),
     }
 }
@@ -87,8 +88,8 @@ fn option(field: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns advice about a problem with this code, if the service's own advice is of little use on the command line.
-/// Returns `None` for an unknown code.
+/// Returns advice about a problem with this code. Returns `None` if the code is unknown, or if the service's advice
+/// also fits the command line.
 fn spoken(code: &str) -> Option<&'static str> {
     of_runs(code).or_else(|| of_others(code)).or_else(|| of_access(code)).or_else(|| of_calls(code))
 }

@@ -12,7 +12,7 @@ use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
 /// Back up a data directory to an archive; the service may be running
 ///
 /// Only new data is copied; existing data of the archive is verified. Run this command on the machine of the service,
-/// as its user. A running service writes the archive itself, with its own credentials for S3.
+/// as its user. While the service is running, the service writes the archive itself, and uses its credentials for S3.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Backup {
@@ -45,8 +45,8 @@ enum BackupCommand {
 
 /// Restore a data directory from an archive, as of any instant
 ///
-/// Then start the service with that directory. It refuses tokens of tasks that were dispatched before; these tasks time
-/// out and are dispatched again.
+/// Then start the service with that directory. The service refuses answers to tasks that were dispatched before the
+/// restore. These tasks time out and are dispatched again.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// Archive of `baton backup` or `baton serve --ship-to`: a directory or `s3://BUCKET/PREFIX`
@@ -58,8 +58,8 @@ pub struct Restore {
     /// Restore the last commit at or before this instant, e.g. `2027-01-31T12:00:00Z` [default: everything]
     #[arg(long, value_name = "INSTANT")]
     to: Option<Timestamp>,
-    /// Replace the old service: it stops when it finds this in the archive, and the new one can ship to the same
-    /// archive
+    /// Take over from the old service: it stops when it finds the takeover in the archive, and the new service can ship
+    /// to the same archive
     #[arg(long)]
     take_over: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ fn failed(error: &ArchiveError) -> Failed {
 ///
 /// # Errors
 ///
-/// [`Failed::Other`] if it fails.
+/// [`Failed::Other`] if the operation fails.
 pub async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
 ) -> Result<T, Failed> {
@@ -153,7 +153,7 @@ async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
     print_line("every file is whole")
 }
 
-/// Returns one table row for each time range of an epoch to which a store can be restored.
+/// Returns one table row for each time range of an epoch. A store can be restored to any time in these ranges.
 fn rows(report: &EpochReport) -> Vec<[String; 7]> {
     let last = report.spans.len().saturating_sub(1);
     let row = |(at, (from, to)): (usize, &(u64, u64))| {

@@ -9,14 +9,16 @@ use super::{Done, Failed, Identity, Target, note, print_json, print_line, print_
 
 #[derive(Debug, Subcommand)]
 pub enum ClockCommand {
-    /// Confirm that the clock is right although it jumped: expired runs are deleted again, and warnings end
+    /// Confirm that the clock is right although it has jumped; the service then deletes expired runs again and stops
+    /// its warnings
     Confirm {
         #[command(flatten)]
         target: Target,
     },
     /// List open runs with deadlines that are too late because they were set while the clock was ahead
     ///
-    /// Examines every open run. Use it before the clock reaches the times that it showed while it was ahead.
+    /// Examines every open run. Use this command soon: a deadline is listed only until the clock reaches the time that
+    /// it showed when the deadline was set.
     Show {
         #[command(flatten)]
         scope: Scope,
@@ -30,9 +32,9 @@ pub enum ClockCommand {
     },
     /// Repair deadlines that are too late because they were set while the clock was ahead
     ///
-    /// A repaired timer, timeout or retry counts its whole duration from now. The service refuses until its clock is
-    /// right: correct the clock, then run `baton clock confirm`. Repeating this command does not change repaired
-    /// deadlines again.
+    /// The whole duration of a repaired timer, timeout or retry begins now. The service refuses this command until its
+    /// clock is right: correct the clock, then run `baton clock confirm`. If you repeat this command, it does not
+    /// change repaired deadlines again.
     Repair {
         #[command(flatten)]
         scope: Scope,
@@ -57,7 +59,7 @@ pub struct Scope {
     /// Only the run of this workflow id
     #[arg(long, value_name = "ID", conflicts_with = "all_domains")]
     workflow: Option<String>,
-    /// Runs of all domains instead of that of --domain
+    /// Runs of all domains, not only of the domain of --domain
     #[arg(long)]
     all_domains: bool,
 }
@@ -129,7 +131,8 @@ impl ClockCommand {
     }
 }
 
-/// Number of deadlines that are too late, number of runs that have any, and number of examined runs.
+/// Result of a search: number of deadlines that are too late, number of runs with such deadlines, and number of
+/// examined runs.
 #[derive(Debug, Default)]
 struct Found {
     deadlines: usize,
@@ -196,7 +199,7 @@ async fn repair(scope: &Scope, operator: &OperatorAction, quiet: Quiet, target: 
                         found.deadlines += repaired.deadlines.len();
                         print_line(&told(&domain, &repaired))?;
                     }
-                    // The run was closed after the page had been read.
+                    // The run was closed after the page with it had been read.
                     Err(error) if error.is_task_lost() || error.code() == Some("run-not-current") => {}
                     Err(error) => {
                         note(&format!("{found} were repaired; the rest can be repaired by the same command"));

@@ -1,4 +1,4 @@
-//! `baton compact`: reduces a data directory, and returns free space to the disk.
+//! `baton compact`: reduces the size of a data directory, and returns free space to the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use store_embedded::Embedded;
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// Time between two updates of the progress. Our choice: each update only reads the sizes of a few files.
+/// Time between two updates of the progress. Our choice: short, because an update only reads the sizes of a few files.
 const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Compact a data directory and return free space to the disk
@@ -37,7 +37,7 @@ impl Compact {
         loop {
             tokio::select! {
                 done = &mut packing => break done.map_err(|error| failed(error.to_string()))?,
-                // The final size is unknown, so the progress shows only the current size on the disk.
+                // The final size is unknown. The progress therefore shows only the current size on the disk.
                 () = tokio::time::sleep(CHECK_INTERVAL) => progress.at(size().unwrap_or(before), None),
             }
         }

@@ -8,7 +8,7 @@ use super::{Done, print_text};
 /// Print a script for shell completion, e.g. `source <(baton completions bash)`
 #[derive(Debug, Args)]
 pub struct Completions {
-    /// Shell
+    /// Shell for which the script is printed
     shell: Shell,
 }
 

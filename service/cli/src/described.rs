@@ -3,7 +3,7 @@
 use client::body::{Described, ListWithoutPollers, OpenActivity};
 use history::event::{ActivityPausedCause, ChildPolicy};
 
-/// Returns a line for each task list that has no pollers although tasks of the run are waiting in it.
+/// Returns a line for each task list without pollers in which tasks of the run are waiting.
 pub(super) fn unpolled(run: &Described) -> Vec<String> {
     let line = |it: &ListWithoutPollers| {
         let (what, list, since) = (if it.decider { "turns" } else { "activities" }, &it.task_list, it.since);
@@ -98,7 +98,7 @@ pub(super) fn lines(run: &Described) -> String {
     shown(&lines)
 }
 
-/// Joins lines, and escapes line breaks within each of them.
+/// Joins lines. Line breaks and control characters within a line are escaped.
 pub(super) fn shown(lines: &[String]) -> String {
     lines.iter().map(|line| tables::escape::line(line)).collect::<Vec<_>>().join("\n")
 }
@@ -145,7 +145,7 @@ fn flags(run: &Described) -> Vec<String> {
     lines
 }
 
-/// Describes how the previous attempt of an activity has failed.
+/// Describes the failure of an activity's previous attempt.
 fn last_failure(activity: &OpenActivity) -> String {
     let Some(failure) = &activity.last_failure else { return String::new() };
     let timeout = failure.timeout.map(|timeout| timeout.to_string());
@@ -154,8 +154,8 @@ fn last_failure(activity: &OpenActivity) -> String {
     format!("; the last one failed at {}{why}{details}", failure.at)
 }
 
-/// Describes the number of the current or next attempt, and the maximum number of attempts. If there will be no
-/// further attempt, describes only how many there were.
+/// Describes the number of the current or next attempt, and the maximum number of attempts. If no attempt follows,
+/// describes only the number of attempts that were made.
 fn tried(activity: &OpenActivity) -> String {
     let (attempt, most) = (activity.attempt, activity.maximum_attempts);
     let is_beyond = most.is_some_and(|most| attempt > most);
@@ -164,7 +164,7 @@ fn tried(activity: &OpenActivity) -> String {
     match most {
         _ if attempt <= 1 => String::new(),
         _ if has_run_out => format!(" after try {}, its last", attempt - 1),
-        // An operator has requested an attempt beyond the maximum of the retry policy.
+        // An operator has requested this attempt in addition to those of the retry policy.
         Some(most) if is_beyond => format!(", try {attempt} by hand, after {most} by its policy"),
         Some(most) => format!(", try {attempt} of {most}"),
         None => format!(", try {attempt}"),

@@ -27,10 +27,10 @@ pub struct Doctor {
     /// Also print checks without problems
     #[arg(long)]
     all: bool,
-    /// Print JSON, including checks without problems
+    /// Print JSON, which also includes checks without problems
     #[arg(long)]
     json: bool,
-    /// Check readiness only, which needs no credential: for health checks
+    /// Check only readiness, which needs no credential; for health checks of containers
     #[arg(long)]
     ready: bool,
 }
@@ -52,7 +52,7 @@ impl Doctor {
         if self.ready {
             found.retain(|check| matches!(check.what, "ready" | NOT_REACHED));
         }
-        // If the service could not be reached before, its metrics are not requested.
+        // The metrics are requested only if the request for readiness has reached the service.
         if !self.ready && !found.iter().any(|check| check.what == NOT_REACHED) {
             let measured = match client.metrics().await {
                 Ok(metrics) => checks(&metrics, SystemClock.now()),
@@ -78,7 +78,7 @@ impl Doctor {
     }
 }
 
-/// Name of the check that fails if the service cannot be reached. It is then the only check.
+/// Name of the check that fails if the service cannot be reached. No other checks are made in this case.
 const NOT_REACHED: &str = "reach";
 
 /// Converts the response of `/readyz`, or the failure of the request, to checks.
@@ -131,7 +131,7 @@ fn not_reached(error: &Error) -> Check {
     Check { what: NOT_REACHED, verdict: Verdict::Failing, found: said(&error.to_string()), advice: advice.to_owned() }
 }
 
-/// Returns the check that reports that the metrics could not be read although the service had responded before.
+/// Returns the check to report if the service can be reached but its metrics could not be read.
 fn unmeasured(error: &Error) -> Check {
     let Error::Refused { problem, .. } = error else { return not_reached(error) };
     let (found, advice) = (format!("{} ({})", problem.detail, problem.code), advice::advice(problem));

@@ -26,7 +26,7 @@ pub enum DomainCommand {
         /// Description
         #[arg(long)]
         description: Option<String>,
-        /// Time for which runs that start from now on are kept after they close, e.g. 30d
+        /// Time for which runs are kept after their close, e.g. 30d; applies only to runs that start after this change
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
@@ -40,7 +40,7 @@ pub enum DomainCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Deprecate the domain: nothing can be started or registered in it, and open runs continue
+    /// Deprecate the domain: no runs can be started and no types registered in it; its open runs continue
     Deprecate {
         #[command(flatten)]
         target: Target,

@@ -30,7 +30,7 @@ pub(super) const PATIENCE: Patience = Patience::For(Duration::from_secs(30));
 ///
 /// `baton import` imports the file into another service. It contains JSON Lines: a header, for each run its description
 /// and its events, and a last line with counts and a digest. Because it contains all payloads, only its owner can read
-/// it. Open runs are not exported, but counted.
+/// it. Open runs are not exported; the file contains only their number.
 #[derive(Debug, Args)]
 pub struct Export {
     /// Only runs of this workflow id
@@ -62,7 +62,7 @@ pub struct Export {
     target: Target,
 }
 
-/// Run with the first page of its history; `None` if the run was deleted after it had been listed.
+/// Run with the first page of its history. `None` if the run was deleted between listing and reading it.
 type ReadRun = Result<Option<(Listed, Box<RawValue>, RawHistory)>, Error>;
 
 impl Export {
@@ -82,7 +82,7 @@ impl Export {
         if self.out.exists() {
             return Err(Failed::Usage(format!("{shown} is there already: name another file, or remove it")));
         }
-        // The file gets its final name only when it is complete.
+        // The file is written under a temporary name, and gets its final name when it is complete.
         let unfinished = beside(&self.out);
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
         let file = file.map_err(failed)?;
@@ -151,15 +151,15 @@ impl Export {
     }
 }
 
-/// Returns the path of the file while it is incomplete.
+/// Returns the temporary path of the file until it is complete.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".unfinished");
     name.into()
 }
 
-/// Checks that the caller may read payloads. Without its payloads, an exported history would be different from the
-/// original, and nobody could notice that later.
+/// Checks that the caller may read payloads. An exported history without its payloads would differ from the original,
+/// and the difference could not be detected later.
 fn must_see_payloads(may: &CredentialLevels, domain: &str) -> Done {
     let names = |domains: &[String]| domains.iter().any(|named| named == domain || named == "*");
     if may.operator || [&may.readers, &may.applications, &may.operators].into_iter().any(|domains| names(domains)) {
@@ -186,7 +186,7 @@ async fn read_run(client: &Client, row: Listed) -> ReadRun {
     };
     match read.await {
         Ok((description, history)) => Ok(Some((row, description, history))),
-        // The run was deleted meanwhile, at the end of its retention or by an operator.
+        // The run was deleted after it was listed, at the end of its retention or by an operator.
         Err(error) if matches!(Error::code(&error), Some("unknown-run" | "unknown-workflow")) => Ok(None),
         Err(error) => Err(error),
     }

@@ -10,7 +10,7 @@ use store_embedded::{Embedded, Options};
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// Check every stored run: its bytes, its state against its history, and its history against the rules
+/// Check every stored run: its bytes are intact, its state follows from its history, and its history obeys the rules
 ///
 /// Stop the service first.
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ impl Fsck {
         let (mut broken, mut miscounted, mut runs, mut events) = (0, 0, 0, 0);
         for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
             let query = store::ListQuery { domain: domain.name.as_str().into(), ..store::ListQuery::default() };
-            // For a query without conditions, the store knows the number of runs.
+            // The query has no conditions, so the store knows the number of runs without examining them.
             let total = engine.views().count(&query, u64::MAX).await.map_err(|refusal| failed(refusal.to_string()))?;
             let total = total.by_status.values().sum();
             let mut progress = self.quiet.progress(&format!("domain {}", domain.name), "runs");

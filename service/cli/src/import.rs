@@ -18,17 +18,17 @@ use crate::report::report;
 
 /// Import closed runs from a file of `baton export`
 ///
-/// The whole file is checked before anything is written. Runs that exist already are not changed, so an interrupted
-/// import can be repeated. Requires an operator's credential.
+/// The whole file is checked before anything is written. Existing runs are not changed, so an interrupted import can be
+/// repeated. Requires an operator's credential.
 #[derive(Debug, Args)]
 pub struct Import {
     /// File of `baton export`
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Import runs of another domain into the domain of --domain
+    /// Allow the import of runs of another domain into the domain of --domain
     #[arg(long)]
     other_domain: bool,
-    /// Only check the file, without a service
+    /// Only check the file; no service is needed
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct Import {
     target: Target,
 }
 
-/// Number of runs that were imported, and number of runs that the service had already.
+/// Number of runs that were imported, and number of runs that already existed in the service.
 #[derive(Default)]
 struct Taken {
     new: u64,
@@ -117,12 +117,12 @@ fn bad_file(path: &Path, bad: &BadFile) -> Failed {
     Failed::Other(1, format!("{}: {bad}", path.display()))
 }
 
-/// Reads the runs from the file a second time, and passes them to the task that sends them.
+/// Reads the runs from the file again, after it was checked, and passes them to the task that sends them.
 fn read_runs(path: &Path, sender: &mpsc::Sender<FileRun>) -> Result<(), BadFile> {
     let (mut reader, _) = FileReader::begin(BufReader::new(File::open(path)?))?;
     while let Some(run) = reader.next_run()? {
         if sender.blocking_send(run).is_err() {
-            // The sending task has stopped, and reports the reason itself.
+            // The sending task has stopped, and it reports the reason.
             return Ok(());
         }
     }

@@ -71,7 +71,7 @@ pub enum CliCommand {
     /// Complete, fail, retry, pause, resume or change an open activity
     #[command(subcommand)]
     Activity(activity::ActivityCommands),
-    /// Confirm the service's clock, and repair deadlines that it set while it was ahead
+    /// Confirm the service's clock, and repair deadlines that it set while its clock was ahead
     #[command(subcommand)]
     Clock(clock::ClockCommand),
     /// Rotate the secret that signs task tokens

@@ -9,7 +9,7 @@ use super::{Done, Failed, print_text};
 /// Write a man page for each command, e.g. `baton man ~/.local/share/man/man1`
 #[derive(Debug, Args)]
 pub struct Man {
-    /// Directory, created if it does not exist [default: print the first page]
+    /// Directory, created if it does not exist [default: write no files, and print the man page of `baton`]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }

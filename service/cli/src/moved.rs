@@ -19,11 +19,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-/// Kind of file, which the first line contains.
+/// Contents of the file, which the first line names.
 const WHAT: &str = "runs";
 
-/// Format number of files that this program writes, and the newest that it can read. In format 1, no event is written
-/// as a string.
+/// Format number of files that this program writes. The program also reads files of earlier formats. In format 1, no
+/// event is written as a JSON string.
 const FORMAT: u32 = 2;
 
 /// Maximum length of a line in bytes. Our choice: many times the size of an event, which has one payload of at most
@@ -33,11 +33,11 @@ const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Characters that some readers treat as line breaks.
 const LINE_BREAKS: [char; 2] = ['\n', '\r'];
 
-/// Number of runs that are read or sent concurrently. Our choice: the service processes several small runs together,
-/// and each run may be large.
+/// Number of runs that are read or sent concurrently. Our choice: small runs are processed faster together, but each
+/// run may be large and is held in memory.
 pub(super) const AT_ONCE: usize = 8;
 
-/// Number of bytes of an import request in addition to its events.
+/// Number of bytes that an import request has in addition to its events.
 const AROUND: usize = r#"{"events":[]}"#.len();
 
 /// First line of a file.
@@ -51,7 +51,7 @@ pub(super) struct FirstLine {
     exported_at: Timestamp,
 }
 
-/// Members of the first line that all formats have in common. They determine whether this program can read the rest.
+/// Members of the first line that exist in all formats. They determine whether this program can read the file.
 #[derive(Deserialize)]
 struct Format {
     baton: String,
@@ -64,7 +64,7 @@ struct RunLine<'a> {
     run: &'a RawValue,
 }
 
-/// Line for an event that contains line breaks.
+/// Line with an event whose JSON contains line breaks.
 #[derive(Serialize, Deserialize)]
 struct TextLine<'a> {
     text: Cow<'a, str>,
@@ -115,11 +115,11 @@ impl<W: Write> FileWriter<W> {
     /// Writes the description of a run. The run's events must follow.
     pub(crate) fn run(&mut self, description: &RawValue) -> std::io::Result<()> {
         self.counts.runs += 1;
-        // Line breaks in this JSON occur only between tokens, so they can be replaced.
+        // Line breaks in this JSON occur only between tokens, so replacing them by spaces does not change its meaning.
         self.line(&serde_json::to_string(&RunLine { run: description })?.replace(LINE_BREAKS, " "))
     }
 
-    /// Writes an event as it is stored, without the member that the service adds for readers. Services of all
+    /// Writes an event in its stored form, without the member that the service adds to its responses. Services of all
     /// versions accept this form, and the file does not depend on the version of the exporting service.
     pub(super) fn event(&mut self, event: &RawValue) -> std::io::Result<()> {
         self.counts.events += 1;
@@ -166,8 +166,8 @@ impl<'de> Deserialize<'de> for EventMembers<'de> {
     }
 }
 
-/// Returns an event without the member that the service has added. Returns `None` if the event has no such member, or
-/// if the value is not an event.
+/// Returns an event without the member that the service adds to its responses. Returns `None` if the event has no such
+/// member, or if the JSON value is not an event.
 fn as_stored(event: &RawValue) -> Option<String> {
     let EventMembers(members) = serde_json::from_str(event.get()).ok()?;
     let is_named = |(name, value): &(String, &RawValue)| {
@@ -198,7 +198,7 @@ pub(super) struct FileRun {
 }
 
 impl FileRun {
-    /// Checks whether a service would import the run, as far as that can be checked without the service.
+    /// Checks whether a service would import the run. Makes all checks for which no service is needed.
     pub(super) fn check(&self, now: Timestamp) -> Result<ImportedRun, BadFile> {
         let line = self.line;
         ImportedRun::from_json(self.events.iter().map(|event| event.get()), now)
@@ -237,7 +237,7 @@ pub(super) struct FileReader<R> {
     line: u64,
     sum: Sha256,
     counts: Counts,
-    /// Line number of the next run's description, if that line has been read already.
+    /// Line number of the next run's description; `None` if that line has not been read yet.
     begun: Option<u64>,
     is_over: bool,
 }
@@ -311,7 +311,7 @@ impl<R: BufRead> FileReader<R> {
         RawValue::from_string(text).map(FileLine::Event).map_err(|error| bad(self.line, error))
     }
 
-    /// Returns the next run. After the last run, verifies the whole file and returns `None`.
+    /// Returns the next run. After the last run, verifies the counts and the digest of the file, and returns `None`.
     pub(super) fn next_run(&mut self) -> Result<Option<FileRun>, BadFile> {
         let Some(mut run) = self.begin_run()? else { return Ok(None) };
         loop {

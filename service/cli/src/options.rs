@@ -1,4 +1,5 @@
-//! Options that several commands have in common: those about the service, its domain and the user, and inputs.
+//! Options that several commands have in common: options for the connection to the service, its domain, the name of the
+//! user, and inputs.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -9,10 +10,10 @@ use history::Payload;
 
 use crate::failed::Failed;
 
-/// Heading of the connection options, which `--help` lists after the options of the command itself.
+/// Heading of the connection options in `--help`, which lists them after the options of the command itself.
 const CONNECTION: &str = "Connection options";
 
-/// The service, and the credential for it.
+/// Options that select the service, the domain, and the credential to use.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
     /// URL of the service, e.g. `https://baton.example` or `localhost:7420`
@@ -22,7 +23,8 @@ pub struct Target {
     /// Domain
     #[arg(help_heading = CONNECTION, long, env = "BATON_DOMAIN", default_value = "default", value_name = "NAME")]
     domain: String,
-    /// File that contains the secret of a credential. Without it, the secret is read from `BATON_SECRET`
+    /// File that contains the secret of a credential. Without this option, the secret is read from the variable
+    /// `BATON_SECRET`
     #[arg(help_heading = CONNECTION, long, env = "BATON_SECRET_FILE", value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// PEM file with certificate authorities to trust in addition to those of this machine
@@ -58,7 +60,7 @@ impl Target {
         let secret = self.secret()?;
         let access = Access { secret: secret.as_deref(), ca: ca.as_deref(), certificate };
         let client = Client::with_access(&self.url, access)?;
-        // A user is waiting, so an unreachable service is reported immediately instead of being retried.
+        // A user is waiting, so requests to an unreachable service fail immediately and are not retried.
         Ok(client.domain(&self.domain).patience(Patience::None).within(trace_of_caller().as_ref()))
     }
 
@@ -79,14 +81,14 @@ impl Target {
     }
 }
 
-/// Returns the trace context that the calling program has passed in environment variables. A malformed one is
+/// Returns the trace context that the calling program has passed in environment variables. A malformed context is
 /// ignored. Source: OpenTelemetry, "Environment Variables as Context Propagation Carriers".
 fn trace_of_caller() -> Option<client::TraceContext> {
     let tracestate = std::env::var("TRACESTATE").ok();
     client::TraceContext::of_headers(&std::env::var("TRACEPARENT").ok()?, tracestate.as_deref())
 }
 
-/// The user, whom histories record.
+/// Option for the name of the user, which histories record.
 #[derive(Debug, Clone, Args)]
 pub struct Identity {
     /// Your name, which the history records

@@ -1,5 +1,5 @@
-//! Progress of long commands on standard error. On a terminal it is a bar; otherwise a line is printed from time to
-//! time.
+//! Progress of long commands on standard error. On a terminal, it is shown as a bar. Otherwise, a line is printed every
+//! few seconds.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::note;
 
-/// Time between two progress lines if standard error is not a terminal. Our choice: a command of an hour prints few
-/// enough lines for a log, and a short command prints none.
+/// Time between two progress lines if standard error is not a terminal. Our choice: a command that runs for an hour
+/// prints only some hundred lines into a log, and a short command prints none.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Number of times per second that the bar is redrawn. Our choice.
@@ -32,7 +32,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Starts to report the progress of an activity. `unit` is the name of what is counted.
+    /// Starts to report the progress of the activity `doing`. `unit` is the name of the counted items.
     pub fn progress(self, doing: &str, unit: &'static str) -> Progress {
         if self.quiet {
             Progress { doing: doing.to_owned(), unit, shows: Shows::Nothing }
@@ -42,7 +42,7 @@ impl Quiet {
     }
 }
 
-/// Progress that is reported until this is dropped.
+/// Progress report, which continues until this value is dropped.
 #[derive(Debug)]
 pub struct Progress {
     doing: String,
@@ -61,7 +61,7 @@ impl Progress {
     /// Starts to report progress, even if the user has given `--quiet`.
     pub fn new(doing: &str, unit: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWN_HZ));
-        // Standard error is not a terminal, or is one that cannot rewrite a line.
+        // The bar is hidden if standard error is not a terminal, or is a terminal that cannot rewrite a line.
         let shows = if bar.is_hidden() {
             Shows::LineProgress(LineProgress::begin(Instant::now()))
         } else {
@@ -73,7 +73,7 @@ impl Progress {
         Self { doing: doing.to_owned(), unit, shows }
     }
 
-    /// Reports that `done` units of `total` are complete. `None` means that the total is unknown.
+    /// Reports that `done` units of `total` are complete. If `total` is `None`, the total is unknown.
     pub fn at(&mut self, done: u64, total: Option<u64>) {
         match &mut self.shows {
             Shows::Nothing => {}

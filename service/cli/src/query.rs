@@ -11,7 +11,7 @@ use super::{Done, Failed, Target, print_json_text, read_input};
 /// Maximum time for which one request of `--watch` waits. Source: the maximum of the service.
 const WATCH_WAIT: Duration = Duration::from_mins(1);
 
-/// Query a run's decider, which has all events recorded before the query
+/// Send a query to a run's decider, which answers it from all events recorded so far
 #[derive(Debug, Args)]
 pub struct QueryCommand {
     /// Workflow id
@@ -27,10 +27,10 @@ pub struct QueryCommand {
     /// Maximum wait for the answer, e.g. 30s or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     wait: ::history::Duration,
-    /// Continue until interrupted, and print each new result on a line
+    /// Continue until interrupted, and print each new result as a line
     #[arg(long)]
     watch: bool,
-    /// Print JSON with the tag for `--if-match` of a signal or an update
+    /// Print JSON that also contains a tag, for `--if-match` of a signal or an update
     #[arg(long)]
     tag: bool,
     #[command(flatten)]
@@ -55,7 +55,8 @@ impl QueryCommand {
                     seen = answer.tag;
                 }
                 Ok(Watched::Unchanged(tag)) => seen = tag,
-                // The run has changed, but no decider has answered the query since then: the next request asks again.
+                // The run has changed, but no decider has answered the query since the change. The next request sends
+                // the query again.
                 Err(error) if error.code() == Some("query-timed-out") => {}
                 Err(error) => return Err(Failed::from(error)),
             }

@@ -1,5 +1,5 @@
-//! Functions that print all output of the command line. Output may contain text that came from other people. It is
-//! escaped here, so that a terminal does not interpret control characters in it (`tables::escape`).
+//! Functions that print all output of the command line. Output may contain text that came from other people. These
+//! functions escape it, so that a terminal does not interpret control characters in it (`tables::escape`).
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ pub fn print_json(body: &impl Serialize) -> Done {
     print_json_text(&text)
 }
 
-/// Prints text that is JSON already.
+/// Prints text that is in JSON format.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn print_rows<const COLUMNS: usize>(
     print_text(&tables::rows(header, rows))
 }
 
-/// Writes to standard output. If the reader has closed it, as in `| head`, that is not an error.
+/// Writes to standard output. Succeeds even if the reader has closed it, as `head` does.
 fn print(text: &str) -> Done {
     match writeln!(std::io::stdout(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failed::Other(1, error.to_string())),
@@ -67,6 +67,6 @@ fn print(text: &str) -> Done {
 
 /// Prints a message on standard error.
 pub fn note(text: &str) {
-    // If standard error was closed, the error is ignored.
+    // The error is ignored, because standard error may have been closed.
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
 }

@@ -33,7 +33,7 @@ pub enum ScheduleCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Pause a schedule: its times pass without an action
+    /// Pause a schedule, so that it starts no runs at its times
     Pause {
         #[command(flatten)]
         which: ScheduleArgs,
@@ -41,36 +41,36 @@ pub enum ScheduleCommand {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Resume a paused schedule from now on
+    /// Resume a paused schedule
     Resume {
         #[command(flatten)]
         which: ScheduleArgs,
     },
-    /// Trigger an action of a schedule now
+    /// Perform an action of a schedule (a start of a run) now
     Trigger {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// Action while an earlier run is open [default: that of the schedule]
+        /// Policy if an earlier run is open [default: that of the schedule]
         #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
         overlap: Option<Overlap>,
-        /// Idempotency key: repeated requests with the same key act once
+        /// Idempotency key: if a request is repeated with the same key, it takes effect only once
         #[arg(long)]
         key: Option<String>,
     },
-    /// Perform the actions of a time range in the past
+    /// Perform the actions that a schedule would have performed in a past time range
     Backfill {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// First instant, e.g. 2026-11-01T00:00:00Z
+        /// First instant of the range, e.g. 2026-11-01T00:00:00Z
         #[arg(long)]
         from: Timestamp,
-        /// Last instant
+        /// Last instant of the range
         #[arg(long)]
         to: Timestamp,
-        /// Action while an earlier run is open [default: that of the schedule]
+        /// Policy if an earlier run is open [default: that of the schedule]
         #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
         overlap: Option<Overlap>,
-        /// Idempotency key: repeated requests with the same key act once
+        /// Idempotency key: if a request is repeated with the same key, it takes effect only once
         #[arg(long)]
         key: Option<String>,
     },
@@ -79,11 +79,11 @@ pub enum ScheduleCommand {
         #[command(flatten)]
         which: ScheduleArgs,
     },
-    /// Print the next times of a schedule
+    /// Print the next times at which a schedule starts runs
     Next {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// Number of times
+        /// Maximum number of times to print
         #[arg(long, default_value_t = 10)]
         limit: usize,
     },
@@ -101,13 +101,13 @@ pub struct ScheduleArgs {
 pub struct Create {
     /// Schedule id
     schedule_id: String,
-    /// Cron expression: minute, hour, day of month, month, day of week; can be repeated
+    /// Cron expression with the fields minute, hour, day of month, month and day of week; can be repeated
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,
-    /// Interval, e.g. 15m; can be repeated
+    /// Interval between two actions, e.g. 15m; can be repeated
     #[arg(long, value_name = "DURATION")]
     every: Vec<Duration>,
-    /// Time zone of the expressions, e.g. Europe/Berlin [default: UTC]
+    /// Time zone of the cron expressions, e.g. Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
     /// Maximum random delay of each action
@@ -116,31 +116,31 @@ pub struct Create {
     /// Complete schedule as JSON in the format of the REST API: @file, or - for standard input
     #[arg(long, value_name = "JSON", conflicts_with_all = ["cron", "every", "workflow_type"])]
     from: Option<String>,
-    /// Workflow type
+    /// Workflow type of the started runs
     #[arg(long = "type", value_name = "TYPE", required_unless_present = "from")]
     workflow_type: Option<String>,
-    /// Workflow id, to which the time is appended [default: the schedule id]
+    /// Workflow id of the started runs, to which the time is appended [default: the schedule id]
     #[arg(long, value_name = "ID")]
     workflow_id: Option<String>,
     /// Task list of the deciders
     #[arg(long, value_name = "LIST")]
     list: Option<String>,
-    /// Input: JSON, @file, or - for standard input
+    /// Input of the started runs: JSON, @file, or - for standard input
     #[arg(long)]
     input: Option<String>,
-    /// Action while an earlier run is open: skip, buffer-one, buffer-all, cancel-other, terminate-other or allow-all
+    /// Policy if an earlier run is open: skip, buffer-one, buffer-all, cancel-other, terminate-other or allow-all
     #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
     overlap: Option<Overlap>,
-    /// Maximum delay up to which a missed action is performed later [default: 1d]
+    /// Maximum time after which a missed action is still performed [default: 1d]
     #[arg(long, value_name = "DURATION")]
     catch_up: Option<Duration>,
     /// Pause the schedule if a run fails or times out
     #[arg(long)]
     pause_on_failure: bool,
-    /// Number of actions, after which the schedule ends
+    /// Number of actions after which the schedule ends
     #[arg(long, value_name = "COUNT")]
     times: Option<u64>,
-    /// Description
+    /// Description of the schedule
     #[arg(long)]
     note: Option<String>,
     /// Create the schedule paused
@@ -273,14 +273,15 @@ fn show(it: &DescribedSchedule) -> String {
     shown(&lines)
 }
 
-/// Formats all settings except those with names in `shown`, so that settings which are added later are never omitted.
+/// Formats all settings except those whose names are in `shown`. Settings that later versions add are therefore shown,
+/// too.
 fn settings(what: &str, of: &impl Serialize, shown: &[&str]) -> Vec<String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(of) else { return Vec::new() };
     let mut lines = Vec::new();
     for (name, value) in fields {
         match value {
             _ if shown.contains(&name.as_str()) => {}
-            // A setting that is absent has its default value.
+            // An absent setting has its default value and is not shown.
             Value::Null => {}
             Value::Object(inner) if inner.is_empty() && name != "input" => {}
             Value::String(text) => lines.push(format!("{what:<10} {name} {text}")),

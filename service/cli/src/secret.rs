@@ -10,7 +10,7 @@ use super::{Done, Target, print_json};
 pub enum SecretCommand {
     /// Create a new secret for task tokens and nodes; requires an operator's credential
     Rotate {
-        /// Time for which tokens of earlier secrets remain valid; `0s` invalidates them now [default: 30d]
+        /// Time for which tokens signed with earlier secrets remain valid; `0s` invalidates them now [default: 30d]
         #[arg(long)]
         overlap: Option<Duration>,
         #[command(flatten)]

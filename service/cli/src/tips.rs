@@ -1,9 +1,9 @@
-//! Suggestions for mistyped commands. Users often accept a suggestion without much thought. Suggestions therefore
-//! never contain a command that cannot be undone.
+//! Suggestions for mistyped commands. Users often accept a suggestion without much thought. Suggestions with commands
+//! that cannot be undone are therefore removed.
 
 use clap::error::{ContextKind, ContextValue};
 
-/// Commands and options that can end or delete something.
+/// Commands and options that can end or delete items.
 const DANGEROUS: [&str; 6] = ["delete", "--terminate", "terminate", "reset", "cancel", "--drop-signals"];
 
 /// Returns the error without suggestions that contain a dangerous command or option.
@@ -25,7 +25,7 @@ pub fn without_dangerous_tips(mut error: clap::Error) -> clap::Error {
         error.remove(kind);
         match kept {
             Some(kept) => drop(error.insert(kind, kept)),
-            // The usage text was generated for the removed suggestion and contains it, so it is removed, too.
+            // The usage text was generated for the removed suggestion and contains it. It is therefore removed, too.
             None => drop(error.remove(ContextKind::Usage)),
         }
     }

@@ -17,16 +17,17 @@ pub struct UpdateCommand {
     /// Input: JSON, @file, or - for standard input
     #[arg(long)]
     input: Option<String>,
-    /// Update id: repeated requests with the same id update once, and return the same answer
+    /// Update id: if a request is repeated with the same id, the run is updated only once, and all requests get the
+    /// same answer
     #[arg(long)]
     id: Option<String>,
-    /// Only if the run has not changed since this entity tag, which descriptions and answers contain
+    /// Send the update only if the run has not changed since this entity tag, which descriptions and answers contain
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
     /// Maximum wait for the answer, e.g. 30s or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     wait: ::history::Duration,
-    /// If no run is open, start one of this workflow type, whose first turn gets the update
+    /// If no run is open, start one of this workflow type; its first turn gets the update
     #[arg(long, value_name = "TYPE", conflicts_with = "if_match")]
     start: Option<String>,
     /// Task list of the started run

@@ -28,7 +28,7 @@ pub enum Workflow {
     List {
         #[command(flatten)]
         filter: ListFilters,
-        /// Order of the list
+        /// Order of the listed runs
         #[arg(long, value_enum)]
         order: Option<OrderArg>,
         /// Print JSON
@@ -44,7 +44,7 @@ pub enum Workflow {
         #[command(flatten)]
         target: Target,
     },
-    /// Show the state of a run: open activities, timers and children, and its deadlines
+    /// Show the state of a run with its open activities, timers and children, and its deadlines
     #[command(visible_alias = "describe")]
     Show {
         #[command(flatten)]
@@ -66,10 +66,10 @@ pub enum Workflow {
         /// Input: JSON, @file, or - for standard input
         #[arg(long)]
         input: Option<String>,
-        /// Idempotency key: repeated requests with the same key signal once
+        /// Idempotency key: if a request is repeated with the same key, the signal is sent only once
         #[arg(long)]
         key: Option<String>,
-        /// Only if the run has not changed since `baton query --tag` printed this tag
+        /// Send the signal only if the run has not changed since `baton query --tag` printed this tag
         #[arg(long, value_name = "TAG")]
         if_match: Option<String>,
         #[command(flatten)]
@@ -77,12 +77,12 @@ pub enum Workflow {
         #[command(flatten)]
         target: Target,
     },
-    /// Request the cancellation of a run, which its decider handles
+    /// Request the cancellation of a run; its decider decides how it ends
     Cancel {
         #[command(flatten)]
         hand: Hand,
     },
-    /// Terminate a run without its decider
+    /// Terminate a run at once, without involving its decider
     Terminate {
         #[command(flatten)]
         hand: Hand,
@@ -93,14 +93,14 @@ pub enum Workflow {
     Query(QueryCommand),
     /// Send an update to a run's decider, like `baton update`
     Update(UpdateCommand),
-    /// Delete a run, or all runs of a workflow id, before their retention ends
+    /// Delete a run, or all runs of a workflow id, although their retention has not ended
     Delete {
         /// Workflow id
         workflow_id: String,
         /// Run id [default: all runs of the workflow id]
         #[arg(long)]
         run: Option<Uuid>,
-        /// Terminate an open run first; otherwise the command fails
+        /// If a run is open, terminate it first; without this option, the command fails
         #[arg(long)]
         terminate: bool,
         #[command(flatten)]
@@ -110,7 +110,7 @@ pub enum Workflow {
     Pause {
         #[command(flatten)]
         hand: Hand,
-        /// Also stop its timers and timeouts, which continue when it is resumed
+        /// Also stop its timers and timeouts; they continue when the run is resumed
         #[arg(long)]
         stop_clocks: bool,
     },
@@ -123,11 +123,11 @@ pub enum Workflow {
     Reset {
         #[command(flatten)]
         hand: Hand,
-        /// Last event of the old history that the new run keeps; if it is not possible, the error names the nearest
-        /// ones
+        /// Last event of the old history that the new run keeps; if this event is not possible, the error names the
+        /// nearest possible ones
         #[arg(long, value_name = "EVENT")]
         at: EventId,
-        /// Drop later signals [default: the new run gets them]
+        /// Drop signals that were received after this event [default: the new run gets them]
         #[arg(long)]
         drop_signals: bool,
     },
@@ -162,7 +162,7 @@ pub struct Hand {
     reason: Option<String>,
     #[command(flatten)]
     who: Identity,
-    /// Idempotency key: repeated requests with the same key act once
+    /// Idempotency key: if a request is repeated with the same key, it takes effect only once
     #[arg(long)]
     pub(super) key: Option<String>,
     #[command(flatten)]

@@ -1,13 +1,17 @@
-// Makes runs in all states by REST alone, answering turns and activities as a decider and a runner would.
+// Creates runs in all states with the REST API, and answers their turns and activities like a decider and a runner.
 //
 //   node dev/fixture.mjs [SERVICE] [--serve]      default: http://127.0.0.1:7420
 //
-// With --serve it goes on as decider and runner of the order lists, so that pages can be watched while something happens.
+// With --serve, the program then continues as decider and runner of the order lists, so that pages can be watched while
+// runs make progress.
 const base = (process.argv[2]?.startsWith('http') ? process.argv[2] : 'http://127.0.0.1:7420') + '/v1';
 const goesOn = process.argv.includes('--serve');
 const domain = `${base}/domains/default`;
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-/** Waits for something; says what for when it takes too long, also on a machine that is ten times slower than a desktop. */
+/**
+ * Waits for a condition. Fails with its description after a time that suffices for a machine ten times slower than a
+ * desktop.
+ */
 async function until(what, isSo, patience = 300_000) {
   const end = Date.now() + patience;
   while (!(await isSo())) {
@@ -32,7 +36,7 @@ const workflow = (id) => `${domain}/workflows/${encodeURIComponent(id)}`;
 const start = (workflowId, workflowType, more = {}) =>
   post(`${domain}/workflows`, { workflowId, workflowType, identity: 'fixture', ...more });
 
-// ---- deciders: a type's function says what to decide for a task; null gives the turn back --------------------------
+// ---- deciders: for each workflow type, a function that returns the answer to a task; null fails the turn ------------
 
 const has = (task, type) => task.events.some((event) => event.type === type && event.id > 0);
 const news = (task) => task.events.filter((event) => event.id > task.previousStartedEventId);
@@ -111,7 +115,7 @@ function decideOrder(task) {
       decisions.push({ type: 'RecordMarker', name: 'address-changed', details: event.input });
     }
   }
-  // Decided from the state, in each turn that finds it so: an end is refused when something has come meanwhile.
+  // The end is decided from the state in every turn, because it is refused if an event has arrived during the turn.
   if (state.step === 'canceled') {
     decisions.push({ type: 'CancelWorkflow', details: { by: 'customer' } });
   } else if (state.step === 'refunding' && state.refunds === 2) {
@@ -216,7 +220,10 @@ function run(task) {
 }
 
 const over = new AbortController();
-/** Waits for a task as long as the service lets one wait: a task that comes as a wait ends is lost, and a decider hears of that. */
+/**
+ * Polls for a task with the maximum wait, because a task that arrives as a wait ends is lost, and its decider then sees
+ * the failed delivery.
+ */
 const poll = (taskList, side, identity) =>
   post(`${domain}/task-lists/${taskList}/${side}/poll`, { identity }, { prefer: 'wait=60' }, over.signal).catch(
     () => null,
@@ -355,7 +362,7 @@ await post(`${base}/domains`, {
   retention: '365d',
   tags: { team: 'finance' },
 }).catch((error) => console.error(String(error)));
-// Everybody is where they are meant to be.
+// Waits until all runs are in their final states.
 const many = async (query) => (await call('GET', `${domain}/workflow-count?${query}`)).count;
 for (const [query, count] of [
   ['type=order&status=open', 0],

@@ -1,8 +1,8 @@
-// Serves dist/ under /console/ and passes everything else on to a service, for work on the console.
+// Serves dist/ under /console/ and forwards all other requests to a service, for development of the console.
 //
 //   node dev/server.mjs [PORT] [SERVICE]        defaults: 7498, http://127.0.0.1:7420
 //
-// It sends the headers that the service is to send with the console, so that what they forbid fails here, too.
+// The server sends the same headers as the service, so that anything that they forbid fails in development, too.
 import { createServer, request } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { createHash } from 'node:crypto';

@@ -1,4 +1,5 @@
-// Runs test/*.test.ts with Node's own runner; each is bundled first, so that tests need no loader.
+// Runs test/*.test.ts with Node's test runner. The files are bundled first, so that Node needs no loader for
+// TypeScript.
 import { build } from 'esbuild';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// What can be done by hand with a run: what each action asks for, what it says that it will do, and its request. Pure.
+// Actions on a run: the fields of each action, the text about its effect, and its request. Pure functions.
 import {
   ACTIVITY_TIMEOUTS,
   DURATION,
@@ -17,34 +17,34 @@ import type { Described } from './words';
 
 export interface Action {
   name: string;
-  /** On its button. */
+  /** Label of the button that opens the dialog. */
   label: string;
   title: string;
-  /** What will happen. */
+  /** Description of the effect, shown in the dialog. */
   says: string;
-  /** On the button that does it. */
+  /** Label of the button that sends the request. */
   does: string;
-  /** Whether it ends something. */
+  /** True if the action ends something. */
   isGrave?: boolean;
   fields: Field[];
   path: (values: Values) => string;
-  /** Whether there is an answer to be read. */
+  /** True if the response contains an answer to be shown. */
   isAnswered?: boolean;
-  /** Where an answer in Markdown is shown. */
+  /** Returns the address of the page that shows an answer in Markdown. */
   pageOf?: (values: Values) => string;
-  /** Whether it leads to a run of its own. */
+  /** True if the action creates another run, which is then shown. */
   leadsOn?: boolean;
 }
 
 export type Activity = Schemas['OpenActivity'];
 
-/** Names that a run's history shows to mean something to its decider. Queries leave nothing there. */
+/** Names of signals and updates that occur in a run's history. Queries leave no events, so their names are unknown. */
 export interface Known {
   signals: string[];
   updates: string[];
 }
 
-/** Returns the names that a history shows. Of an update only those that were accepted are there. */
+/** Returns the names of signals and updates in a history. Rejected updates leave no events. */
 export function knownIn(events: readonly Event[]): Known {
   const signals = new Set<string>();
   const updates = new Set<string>();
@@ -59,20 +59,26 @@ export function knownIn(events: readonly Event[]): Known {
 
 const NOTHING_KNOWN: Known = { signals: [], updates: [] };
 
-/** An event that a reset is proposed for, and why it is that one. */
+/** An event proposed for a reset, and the reason. */
 export interface ResetPoint {
   event: number;
   hint: string;
 }
 
-/** Returns the event that a reset is proposed for: the selected one, or else the last one before the newest decision. */
+/**
+ * Returns the event proposed for a reset: the selected event or, without a selection, the event before the newest
+ * decisions.
+ */
 export function resetPointOf(selected: number | undefined, turns: readonly Turn[]): ResetPoint | undefined {
   if (selected !== undefined) return { event: selected, hint: 'the selected event' };
   const last = turns.findLast(({ outcome, decisions }) => outcome === 'completed' && decisions.length > 0);
   return last && { event: last.scheduled.id, hint: 'proposed: the decider makes its last decision again' };
 }
 
-/** Returns the actions for a run. `from` is the event that a reset is proposed for; without it the operator has to choose one. */
+/**
+ * Returns the actions for a run. `from` is the event proposed for a reset. Without it, the operator must choose an
+ * event.
+ */
 export function actionsOfRun(domain: string, run: Described, from?: ResetPoint, known = NOTHING_KNOWN): Action[] {
   const at = (what: string): string =>
     `${workflowPath(domain, run.workflowId)}/${what}?runId=${encodeURIComponent(run.runId)}`;
@@ -208,7 +214,7 @@ export function actionsOfRun(domain: string, run: Described, from?: ResetPoint, 
   ];
 }
 
-/** Returns the retry policy that an activity has by now, as far as the events say. */
+/** Returns the current retry policy of an activity, as far as these events show it. */
 export function retryOf(events: readonly Event[], scheduledEventId: number): Retry | null | undefined {
   let retry: Retry | null | undefined;
   for (const event of events) {
@@ -218,14 +224,14 @@ export function retryOf(events: readonly Event[], scheduledEventId: number): Ret
   return retry;
 }
 
-/** Returns what can be done with an open activity of a run, whose retry policy is `retry` where it has one. */
+/** Returns the actions for an open activity of a run. `retry` is the activity's retry policy, if it has one. */
 export function actionsOfActivity(domain: string, run: Described, activity: Activity, retry?: Retry | null): Action[] {
   const id = activity.activityId;
   const path = (what: string): Action['path'] => {
     const base = `${workflowPath(domain, run.workflowId)}/activities/${encodeURIComponent(id)}`;
     return () => `${base}/${what}?runId=${encodeURIComponent(run.runId)}`;
   };
-  // One that waits for its first try is to be had already.
+  // An activity that waits for its first attempt is available to runners already, so it needs no retry.
   const isRetryable = activity.startedAt ?? activity.nextAttemptAt ?? activity.paused ?? activity.lastFailure;
   const actions: (Action | undefined)[] = [
     isRetryable

@@ -1,4 +1,5 @@
-// Calls of the REST API under the same origin, and the stream of a history. What the service refuses is a Problem.
+// Calls of the REST API of the service that serves the page, and the stream of a history. A refusal becomes a
+// `Problem`.
 import { parse } from './raw';
 import { signal } from '@preact/signals';
 
@@ -8,32 +9,32 @@ export class Problem extends Error {
     readonly code: string,
     readonly detail: string,
     readonly advice: string,
-    /** What belongs to the code, such as `field` or `before`. */
+    /** Fields that only some codes have, such as `field` or `before`. */
     readonly members: Record<string, unknown> = {},
   ) {
     super(detail);
   }
 }
 
-/** Returns what went wrong as a problem, whatever it was. */
+/** Converts any error to a problem. */
 export const problemOf = (error: unknown): Problem =>
   error instanceof Problem ? error : new Problem(0, 'broken', String(error), '');
 
-/** A key of a request that nobody else makes. */
+/** Creates a unique idempotency key. */
 export function newKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** How far the service's clock is ahead of the browser's, in milliseconds; 0 where that is not worth a word. */
+/** Time by which the service's clock is ahead of the browser's, in milliseconds. 0 if the difference is small. */
 export const clockAhead = signal(0);
-/** Whether the last request reached the service. */
+/** True if the last request reached the service. */
 export const reachable = signal(true);
 
-/** What a session's page sends with whatever changes something. */
+/** Token that a session sends with every changing request. */
 export const csrfToken = signal('');
-/** Why nobody is let in who shows nothing; a page asks to sign in then. */
+/** Refusal of a request without valid credentials. While it is set, the page asks the user to sign in. */
 export const turnedAway = signal<Problem | undefined>(undefined);
-/** How often somebody was let in. */
+/** Number of sign-ins, and of reads of a valid session. */
 let timesLetIn = 0;
 
 export function letIn(): void {
@@ -41,10 +42,14 @@ export function letIn(): void {
   turnedAway.value = undefined;
 }
 
-/** Ours: a difference of clocks below this is not worth a word; the header has whole seconds. */
+/** Smaller differences between the clocks are ignored. Our choice: the `Date` header has a resolution of a second. */
 const CLOCK_DIFFERENCE_MS = 5000;
 
-/** Returns how far the service's clock is ahead, by the `Date` of an answer that was made between two instants of this device's: it says nothing of how long the answer took. */
+/**
+ * Returns the time by which the service's clock is ahead. `date` is from the `Date` header. `asked` and `answered` are
+ * the times of the request and the response by the browser's clock, so the duration of the request is not counted as a
+ * difference.
+ */
 export function aheadBy(date: number, asked: number, answered: number): number {
   if (date > answered + CLOCK_DIFFERENCE_MS) return date - answered;
   return date < asked - CLOCK_DIFFERENCE_MS ? date - asked : 0;
@@ -68,7 +73,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     clockAhead.value = aheadBy(date, asked, Date.now());
   }
   reachable.value = response.status !== 502;
-  // Nothing new is an answer, too.
+  // A response with status 304 (not modified) is a success, too.
   if (response.ok || response.status === 304) return response;
   const body = (await response.json().catch(() => ({}))) as Partial<Problem>;
   const problem = new Problem(
@@ -79,9 +84,9 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     body.advice ?? '',
     body as Record<string, unknown>,
   );
-  // Whoever tries a secret hears what comes of it there.
+  // A request with a secret is a sign-in. Its caller handles the refusal.
   if (response.status === 401 && !new Headers(init.headers).has('authorization')) {
-    // It was asked before somebody signed in, and nothing was done: now it is asked by them.
+    // The user has signed in after this request was sent, so the request is sent again.
     if (letInBefore !== timesLetIn) return request(path, init);
     turnedAway.value = problem;
   }
@@ -93,7 +98,7 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return parse<T>(await response.text());
 }
 
-/** Asks for a change. The key has a request that is repeated be recorded once. */
+/** Sends a changing request. With the same key, a repeated request is recorded only once. */
 export async function post<T>(path: string, body: string, key: string): Promise<T | undefined> {
   const response = await request(path, {
     method: 'POST',
@@ -104,7 +109,10 @@ export async function post<T>(path: string, body: string, key: string): Promise<
   return text ? parse<T>(text) : undefined;
 }
 
-/** Reads a stream of server-sent events; calls `begins` when it is there, and `take` with the data of each message. Ends when the service ends it. */
+/**
+ * Reads a stream of server-sent events until the service ends it. Calls `begins` when the stream is open, and `take`
+ * with the data of each message.
+ */
 export async function stream(
   path: string,
   take: (data: string) => void,

@@ -1,4 +1,5 @@
-// The timeline: bars of turns, activities, timers and children, and a time axis that folds idle time. Pure.
+// The timeline: bars of turns, activities, timers and children, and a time axis that shortens idle periods. Pure
+// functions.
 import { deadlinesOf } from './deadlines';
 import { type Event, Row, type State, closes, stateAsOf, timeOf, turnsOf } from './fold';
 
@@ -6,21 +7,21 @@ export interface Part {
   from: number;
   to: number;
   kind: 'waiting' | 'running' | 'pending';
-  /** The event that began it, where that is not the bar's. */
+  /** Event that began this part, if it is not the event of the bar. */
   eventId?: number;
   isBad?: boolean;
 }
 export interface Bar {
   lane: 'turn' | 'activity' | 'timer' | 'child' | 'signal';
   label: string;
-  /** The event that began it: where a click goes. */
+  /** Event that began the bar. A click selects it. */
   eventId: number;
   parts: Part[];
   outcome: 'good' | 'bad' | 'open' | 'neutral';
   note: string;
 }
 
-/** Returns the bars of a run as of an event, in the order in which they began. `now` ends what is still open. */
+/** Returns the bars of a run as of an event, in the order in which they began. Open bars end at `now`. */
 export function barsOf(row: Row, state: State, now: number): Bar[] {
   const bars: Bar[] = [];
   const byScheduled = new Map<number, Bar>();
@@ -140,7 +141,7 @@ export function barsOf(row: Row, state: State, now: number): Bar[] {
         break;
       case 'Signal':
       case 'WorkflowCancelRequested': {
-        // Signals of one name share a row: they have no length.
+        // Signals have no duration, so all signals of one name share a row.
         const label = event.type === 'Signal' ? event.name : 'cancel request';
         const part: Part = { from: at, to: at, kind: 'running', eventId: event.id };
         const known = signals.get(label);
@@ -177,7 +178,7 @@ export function barsOf(row: Row, state: State, now: number): Bar[] {
   return bars;
 }
 
-/** Returns the bars of a run as of the newest event of a row. */
+/** Returns the bars of a run as of the last event of a row. */
 export const barsOfAll = (row: Row, now: number): Bar[] => barsOf(row, stateAsOf(row, row.last), now);
 
 export interface Fold {
@@ -187,21 +188,27 @@ export interface Fold {
   width: number;
 }
 export interface Scale {
-  /** Where an instant stands, 0 to 1. */
+  /** Returns the position of an instant on the axis, from 0 to 1. */
   place: (instant: number) => number;
   folds: Fold[];
 }
 
-/** Ours: a stretch without an instant is folded when it is longer than each of these: so many milliseconds, this share of
-    what is not folded, and so many times a short stretch: one longer than a quarter of them. */
+/**
+ * A period without events is shortened ("folded") if it is longer than each of these: a number of milliseconds, a
+ * fraction of the time that is not folded, and a multiple of a short period. The short period is longer than a quarter
+ * of all periods. Our choice.
+ */
 const IDLE_MS = 5000;
 const IDLE_SHARE = 0.02;
 const IDLE_TIMES_SHORT = 30;
-/** Ours: how wide a folded stretch is drawn, as a share of what is not folded; and all of them together, at most. */
+/**
+ * Width of a folded period, and maximum width of all folded periods together, as fractions of the time that is not
+ * folded. Our choice.
+ */
 const FOLDED_SHARE = 0.25;
 const ALL_FOLDED_SHARE = 1;
 
-/** Returns a scale over instants, with long stretches between them folded where `folding` is wanted. */
+/** Returns a scale for instants. If `folding` is true, long periods between the instants are shortened. */
 export function scaleOf(instants: readonly number[], folding: boolean): Scale {
   const points = [...new Set(instants)].sort((a, b) => a - b);
   const first = points[0] ?? 0;
@@ -212,7 +219,7 @@ export function scaleOf(instants: readonly number[], folding: boolean): Scale {
   const idle = new Set<number>();
   const short = gaps.map(size).sort((a, b) => a - b)[Math.floor(gaps.length / 4)] ?? 0;
   let rest = whole;
-  // The longest first: what is idle is measured against what remains.
+  // The longest periods come first, because each is compared with the time that remains after folding longer periods.
   for (const index of gaps.map((_, at) => at).sort((a, b) => size(gaps[b]) - size(gaps[a]))) {
     if (
       size(gaps[index]) <= Math.max(IDLE_MS, IDLE_SHARE * rest, IDLE_TIMES_SHORT * short) ||

@@ -1,12 +1,12 @@
-// The same done to many runs: what is asked for, and the work itself, which can be stopped and goes on where it was.
-// It draws nothing, and asks for nothing by itself: requests are given to it.
+// An action on many runs: its fields, and the work, which can be stopped and continued. This module draws nothing, and
+// sends requests only through functions that are passed to it.
 import { signal } from '@preact/signals';
 import { type Problem, problemOf } from './api';
 import { type Field, REASON, type Values, WHO, payload } from './fields';
 import { type Filter, OUTCOMES } from './filter';
 import { workflowPath } from './paths';
 
-/** A run, as far as it matters here. */
+/** Identifies a run. */
 export interface Target {
   workflowId: string;
   runId: string;
@@ -15,10 +15,10 @@ export interface Target {
 export interface BulkAction {
   name: 'cancel' | 'terminate' | 'signal';
   label: string;
-  /** Before the number of runs. */
+  /** Text before the number of runs. */
   verb: string;
   says: string;
-  /** What was done to those that it was done to. */
+  /** Participle that describes runs for which the action succeeded. */
   done: string;
   isGrave?: boolean;
   fields: Field[];
@@ -59,8 +59,9 @@ export function pathOfBulk(action: BulkAction, domain: string, { workflowId, run
 }
 
 /**
- * Returns the filter of the open runs among those that match, as nothing can be done to closed ones; `undefined` where all are closed.
- * The order is not kept: newest first, those that start meanwhile are not come to.
+ * Returns a filter for the open runs among those that match, because closed runs accept no action. Returns `undefined`
+ * if the filter matches only closed runs. The order is removed, so that the list begins with the newest run. Runs that
+ * start during the work are then not affected.
  */
 export function openOf({ order: _, ...filter }: Filter): Filter | undefined {
   if (filter.status === 'closed' || (OUTCOMES as readonly string[]).includes(filter.status ?? '')) return undefined;
@@ -68,12 +69,18 @@ export function openOf({ order: _, ...filter }: Filter): Filter | undefined {
   return { ...filter, status: filter.status ?? 'open' };
 }
 
-/** Ours: requests under way at a time. A browser has six connections to a service without HTTP/2, and other windows want some. */
+/**
+ * Maximum number of concurrent requests. Our choice: a browser opens six connections to a service without HTTP/2, and
+ * other windows need some of them.
+ */
 const AT_ONCE = 4;
 
-/** Codes that say that the run is another one by now than the list showed: no error, and nothing to do again. */
+/** Codes that mean that the run has changed since it was listed. They are not errors, and a retry would not help. */
 const CHANGED: ReadonlySet<string> = new Set(['run-closed', 'run-not-current', 'unknown-run', 'unknown-workflow']);
-/** Statuses that would be the same for every run: no answer, not allowed, too much. The work stops, and can go on later. */
+/**
+ * Statuses that would be the same for every run: no response, not allowed, or too many requests. The work stops, and
+ * can be continued later.
+ */
 const FOR_ALL: ReadonlySet<number> = new Set([0, 401, 403, 429, 502, 503]);
 
 export interface Failed {
@@ -83,26 +90,26 @@ export interface Failed {
 
 export type Stage = 'planned' | 'working' | 'stopping' | 'stopped' | 'done';
 
-/** Work on many runs. Each request has a key of the run's own, the same whenever it is made: what was done is not done twice. */
+/** Work on many runs. A repeated request for a run has the same idempotency key, so it takes effect only once. */
 export class Work {
   readonly stage = signal<Stage>('planned');
   readonly done = signal(0);
   readonly changed = signal<Failed[]>([]);
   readonly failed = signal<Failed[]>([]);
-  /** Why it has stopped by itself. */
+  /** Reason why the work has stopped by itself. */
   readonly problem = signal<Problem | undefined>(undefined);
   private waiting: Target[] = [];
   private hasAll = false;
   private reading: Promise<void> | undefined;
 
   constructor(
-    /** Gives the next runs; none at the end. */
+    /** Returns the next runs, or none at the end. */
     private readonly next: () => Promise<Target[]>,
     private readonly send: (target: Target, key: string) => Promise<unknown>,
     private readonly key: string,
   ) {}
 
-  /** Works until all is done, or until it is stopped; called again, it goes on where it was. */
+  /** Works until everything is done or `stop` is called. Another call continues the work. */
   async go(): Promise<void> {
     if (this.isWorking) return;
     this.stage.value = 'working';
@@ -118,12 +125,12 @@ export class Work {
     return this.stage.value === 'stopping';
   }
 
-  /** Begins no further request. Those under way come to their ends. */
+  /** Stops sending requests. Requests in progress are completed. */
   stop(): void {
     if (this.stage.value === 'working') this.stage.value = 'stopping';
   }
 
-  /** Does once more what has failed. */
+  /** Retries the requests that have failed. */
   again(): Promise<void> {
     this.waiting.push(...this.failed.value.map(({ target }) => target));
     this.failed.value = [];
@@ -156,7 +163,7 @@ export class Work {
     }
   }
 
-  /** Takes the next run; one worker at a time reads more of them. */
+  /** Takes the next run. If none is left, reads more runs; only one worker reads at a time. */
   private async take(): Promise<Target | undefined> {
     while (this.waiting.length === 0 && !this.hasAll && !this.isStopping) {
       this.reading ??= this.read().finally(() => {

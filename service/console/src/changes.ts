@@ -1,17 +1,23 @@
-// A page that follows a domain, or all of them: one stream says that something has changed, and the page reads what it shows anew.
+// Pages that follow the changes of a domain or of all domains: a stream reports that something has changed, and the
+// page then reads its data again.
 import { useEffect, useRef } from 'preact/hooks';
 import { Problem, stream } from './api';
 import { AGAIN_MS, HIDDEN_MS } from './live';
 import { domainPath } from './paths';
 import { untilSignedIn } from './session';
 
-/** Ours: reading anew takes a tenth of the time at most. */
+/**
+ * Pause after reading, as a multiple of the time that reading took. Our choice: reading then takes at most a tenth of
+ * the time.
+ */
 const REST_FACTOR = 9;
 
 const pause = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
 
-/** Calls `refresh` when something in the domain has changed, or without one in any that may be read, one call after the other; nobody is asked while nothing happens, nor
-    while nobody sees the page. */
+/**
+ * Calls `refresh` when something in the domain has changed, or without a domain, when something in any readable domain
+ * has changed. Calls do not overlap. Nothing is requested while nothing changes or while the page is hidden.
+ */
 export function useChanges(domain: string | undefined, refresh: () => Promise<void>): void {
   const newest = useRef(refresh);
   newest.current = refresh;
@@ -36,7 +42,10 @@ export function useChanges(domain: string | undefined, refresh: () => Promise<vo
   }, [domain]);
 }
 
-/** Follows until it is stopped; while nobody sees the page, the browser has its connection for others. */
+/**
+ * Follows until `stop`. While the page is hidden, the stream is closed, so that its connection is free for other
+ * requests.
+ */
 async function follow(domain: string | undefined, changed: () => void, stop: AbortSignal): Promise<void> {
   for (let tries = 0; !stop.aborted; tries++) {
     const following = new AbortController();
@@ -48,11 +57,11 @@ async function follow(domain: string | undefined, changed: () => void, stop: Abo
     };
     looked();
     document.addEventListener('visibilitychange', looked);
-    // A page that the browser keeps for the way back would keep its connection, too.
+    // A page in the browser's back/forward cache would otherwise keep its connection.
     addEventListener('pagehide', end);
     stop.addEventListener('abort', end);
     try {
-      // What happened before it begins, while the page was reading or nobody followed, is told to nobody: it is read once more.
+      // Changes before the stream begins are not reported, so `changed` is also called when the stream begins.
       const path = `${domain === undefined ? '/v1' : domainPath(domain)}/changes`;
       await stream(path, changed, following.signal, changed);
       tries = 0;

@@ -1,4 +1,4 @@
-// What time will do to a run, as far as its history says, and what comes of that. Pure.
+// The deadlines of a run and their effects, as far as they follow from its history. Pure functions.
 import { type State, timeOf } from './fold';
 import { millisecondsOf } from './time';
 
@@ -10,8 +10,9 @@ export interface Deadline {
 }
 
 /**
- * Returns what time would do to a run that stands so, in order, as far as its history says. The tries of an activity with
- * a retry policy are not in it while it is open; the service's own deadlines know them.
+ * Returns the deadlines of a run in this state, earliest first, as far as they follow from its history. Attempts of an
+ * activity with a retry policy are not in the history while the activity is open. The service's own list of deadlines
+ * includes them.
  */
 export function deadlinesOf(state: State): Deadline[] {
   if (state.closed || state.paused?.stopClocks) return [];
@@ -62,7 +63,7 @@ export function deadlinesOf(state: State): Deadline[] {
   return deadlines.sort((a, b) => a.at - b.at);
 }
 
-/** Says what a deadline will cause, as the event that it records and what follows. */
+/** Returns the event that a deadline will cause, and what follows it. */
 export function consequenceOf(deadline: { kind: string; name?: string | null }): { event: string; then: string } {
   switch (deadline.kind) {
     case 'timer':

@@ -1,5 +1,5 @@
-// The documentation's pages: search over titles and headings, and the colors that the reader has chosen in the console.
-// The pages are HTML of the service, and readable without this script.
+// The documentation's pages: search in titles and headings, and the colors chosen in the console. The service renders
+// the pages as HTML, which is readable without this script.
 import { type Found, type IndexRow, search } from './find';
 
 const field = document.querySelector<HTMLInputElement>('#docs-search');
@@ -9,7 +9,7 @@ const box = document.querySelector<HTMLElement>('.find');
 // ---- search --------------------------------------------------------------------------------------------------------
 
 let index: Promise<IndexRow[]> | undefined;
-/** Reads the index, once. */
+/** Reads the index at the first call. */
 function readIndex(): Promise<IndexRow[]> {
   index ??= fetch('/docs/search.json').then((response) => {
     if (!response.ok) throw new Error(`the response was ${response.status}`);
@@ -46,7 +46,7 @@ async function show(): Promise<void> {
   if (value.trim() === '') return found.replaceChildren();
   try {
     const results = search(await readIndex(), value);
-    // The reader has typed on in the meantime.
+    // The text in the field has changed in the meantime.
     if (field.value !== value) return;
     const list = document.createElement('ul');
     list.append(...results.map(line));
@@ -57,7 +57,7 @@ async function show(): Promise<void> {
   }
 }
 
-/** Moves the focus among the results; above the first is the field. */
+/** Moves the focus among the results. The search field is above the first result. */
 function move(by: number): void {
   const links = [...document.querySelectorAll<HTMLElement>('#docs-found a')];
   const at = links.findIndex((link) => link === document.activeElement) + by;
@@ -84,7 +84,7 @@ if (box && field && found) {
       document.querySelector<HTMLElement>('#docs-found a')?.click();
     }
   });
-  // A result on the same page does not load another one.
+  // A result on the same page does not load another page, so the list must be closed.
   found.addEventListener('click', close);
   document.addEventListener('click', (event) => {
     if (!box.contains(event.target as Node)) close();
@@ -126,11 +126,11 @@ button?.addEventListener('click', () => {
   try {
     localStorage.setItem('baton.theme', theme);
   } catch {
-    /* a browser without storage */
+    /* The browser does not allow storage. */
   }
 });
 
-// On a narrow screen the list of pages is folded, and above the page.
+// On a narrow screen, the list of pages is above the page and closed.
 const pages = document.querySelector<HTMLDetailsElement>('#docs-pages');
 if (pages && matchMedia('(max-width: 900px)').matches) pages.open = false;
 document.querySelector('.pages [aria-current]')?.scrollIntoView({ block: 'nearest' });

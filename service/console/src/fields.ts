@@ -1,21 +1,24 @@
-// What a dialog asks for: its fields, what they lack, and the body that is made of them. Pure.
+// Fields of a dialog, their validation, and the body created from them. Pure functions.
 import type { Schemas } from './fold';
 
 export interface Field {
-  /** The name in the body; `timeouts.heartbeat` is within `timeouts`, and `/name` is a part of the path. */
+  /** Name in the body. `timeouts.heartbeat` is a member of `timeouts`, and `/name` is a part of the path. */
   name: string;
   label: string;
-  /** `lines` are texts, one a line; a `number` is sent as it is typed. */
+  /** A field of kind `lines` contains one text per line. A `number` is sent as it was typed. */
   kind: 'line' | 'json' | 'choice' | 'flag' | 'number' | 'lines';
   hint?: string;
   isRequired?: boolean;
   choices?: [value: string, label: string][];
-  /** What may be meant. */
+  /** Suggested values. */
   offers?: string[];
   initial?: string;
-  /** Whether `initial` is what is there, and is sent only when it was changed, or something of its group was. */
+  /**
+   * True if `initial` is the current value. The field is then sent only if it, or another field of its group, was
+   * changed.
+   */
   isKept?: boolean;
-  /** The part of the dialog that it is folded into. */
+  /** Collapsible part of the dialog that contains the field. */
   part?: string;
 }
 export type Values = Record<string, string>;
@@ -40,7 +43,7 @@ export const payload = (name: string, label: string): Field => ({
 const groupOf = (name: string): string => name.split('.')[0] ?? '';
 const typed = (values: Values, name: string): string => values[name]?.trim() ?? '';
 
-/** Returns what the fields lack, by their names; nothing where the action can be done. */
+/** Returns the errors of the fields, by name. The result is empty if the action can be sent. */
 export function lackOf(fields: readonly Field[], values: Values): Values {
   const lack: Values = {};
   for (const { name, kind, isRequired } of fields) {
@@ -60,7 +63,7 @@ export function lackOf(fields: readonly Field[], values: Values): Values {
   return lack;
 }
 
-/** Returns the body, with payloads as they were typed: the service keeps every byte of them. */
+/** Returns the body. Payloads are inserted as they were typed, because the service stores them byte for byte. */
 export function bodyOf(fields: readonly Field[], values: Values): string {
   const changed = new Set(
     fields
@@ -86,7 +89,7 @@ export function bodyOf(fields: readonly Field[], values: Values): string {
   return written(body);
 }
 
-/** Members of an object, each as its JSON or as members of its own. */
+/** Members of an object. Each is JSON text or has members. */
 type Members = Map<string, string | Members>;
 
 function written(members: Members): string {
@@ -122,7 +125,10 @@ export const initialOf = (fields: readonly Field[]): Values =>
 
 export type Retry = Schemas['RetryPolicyOutput'];
 
-/** The fields of a retry policy. `isKept`: it is sent whole where any of it was changed, as the service wants it. */
+/**
+ * Returns the fields of a retry policy. With `isKept`, the policy is sent only if a field was changed, and then as a
+ * whole, as the API requires.
+ */
 export function retryFields(retry: Retry | null | undefined, of: 'activity' | 'workflow', isKept: boolean): Field[] {
   const field = (name: keyof Retry, label: string, kind: Field['kind'], initial: unknown, hint?: string): Field => ({
     name: `retry.${name}`,

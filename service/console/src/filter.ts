@@ -1,11 +1,11 @@
-// Which runs a list shows: one filter, written as text in the search field and as a query in the URL and to the API.
+// Filter of a list of runs. It is written as text in the search field, and as a query in the URL and in requests.
 
 export const STANDINGS = ['paused', 'blocked', 'stuck', 'failing', 'retrying', 'repeating'] as const;
 export const OUTCOMES = ['success', 'failed', 'canceled', 'timed-out', 'terminated', 'continued-as-new'] as const;
 export const STATUSES = ['open', ...STANDINGS, 'closed', ...OUTCOMES] as const;
 export const ORDERS = ['-startedAt', 'startedAt', '-closedAt', 'closedAt'] as const;
 
-/** The fields of a filter, by their names in the API, with the word of each in the search field. */
+/** Fields of a filter: their names in the API, and their words in the search field. */
 export const FIELDS = {
   status: 'status',
   type: 'type',
@@ -25,7 +25,7 @@ export type Filter = Partial<Record<Field, string>>;
 const names = Object.keys(FIELDS) as Field[];
 const byWord = new Map<string, Field>(names.map((name) => [FIELDS[name], name]));
 
-/** Returns the filter of a URL's query; what is not a filter's is left out. */
+/** Returns the filter in a URL's query. Other parameters are ignored. */
 export function filterOfQuery(query: URLSearchParams): Filter {
   const filter: Filter = {};
   for (const name of names) {
@@ -35,7 +35,7 @@ export function filterOfQuery(query: URLSearchParams): Filter {
   return filter;
 }
 
-/** Returns the query of a filter, fields in a fixed order, so that equal filters have equal URLs. */
+/** Returns the query of a filter. The order of the fields is fixed, so that equal filters have equal URLs. */
 export function queryOfFilter(filter: Filter): URLSearchParams {
   const query = new URLSearchParams();
   for (const name of names) {
@@ -45,7 +45,7 @@ export function queryOfFilter(filter: Filter): URLSearchParams {
   return query;
 }
 
-/** Returns a filter as it is typed: `status:open tag:"customer:ann b"`. */
+/** Returns a filter as a user types it: `status:open tag:"customer:ann b"`. */
 export function textOfFilter(filter: Filter): string {
   return names
     .filter((name) => filter[name])
@@ -58,11 +58,14 @@ const quoted = (value: string): string =>
 
 export interface Parsed {
   filter: Filter;
-  /** What is wrong, in words; empty where everything was understood. */
+  /** Error messages. Empty if the whole text was understood. */
   problems: string[];
 }
 
-/** Reads what was typed. A word without a field is what a workflow id begins with. What is not understood is said and left out. */
+/**
+ * Parses the text of a filter. A word without a field is a prefix of the workflow id. Anything that is not understood
+ * is reported and ignored.
+ */
 export function parseFilter(text: string): Parsed {
   const filter: Filter = {};
   const problems: string[] = [];

@@ -1,4 +1,4 @@
-// The search of the documentation, over titles and headings. Pure.
+// The search of the documentation, over titles and headings. Pure functions.
 
 /** A page of the index: its path, its title, and its headings with their anchors. */
 export type IndexRow = [path: string, title: string, headings: [text: string, anchor: string][]];
@@ -11,10 +11,10 @@ export interface Found {
   heading?: string;
 }
 
-/** Ours: results that are shown. */
+/** Maximum number of results. Our choice. */
 export const RESULTS_MAX = 20;
 
-/** Rank of a text in which all words occur, lower is better; `undefined` if one of them does not. */
+/** Returns the rank of a text that contains all words; lower is better. Returns `undefined` if a word is missing. */
 function rankOf(text: string, words: readonly string[]): number | undefined {
   const lower = text.toLowerCase();
   let rank = 0;
@@ -28,8 +28,10 @@ function rankOf(text: string, words: readonly string[]): number | undefined {
   return rank;
 }
 
-/** Returns titles and headings that contain all words of the text, the best first, at most `RESULTS_MAX`. A heading also
- * matches if the other words are in its page's title. */
+/**
+ * Returns titles and headings that contain all words of the text, best first, at most `RESULTS_MAX`. For a heading,
+ * some of the words may be in the title of its page.
+ */
 export function search(index: readonly IndexRow[], text: string): Found[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return [];

@@ -1,5 +1,6 @@
-// Folds of a history: its turns, what caused what, the state as of an event. Pure: no DOM, no clock,
-// no requests. A history may be a part of one, without its oldest events; then what those say is not known here.
+// Functions of a history: its turns, causes and effects of its events, and the state as of an event. Pure: they use no
+// DOM, clock or requests. The oldest events of a history may be missing. Data that only the missing events contain is
+// then unknown.
 import type { components } from './api.gen';
 import { millisecondsOf } from './time';
 
@@ -10,7 +11,7 @@ export type EventOf<T extends EventType> = Extract<Event, { type: T }>;
 
 export const timeOf = (event: Event): number => Date.parse(event.timestamp);
 
-/** The fields by which an event names earlier ones, as they stand in it. */
+/** Fields in which an event refers to earlier events. */
 const LINKS = ['decisionEventId', 'scheduledEventId', 'startedEventId', 'acceptedEventId', 'cancelEventId'] as const;
 
 const CLOSING: ReadonlySet<EventType> = new Set([
@@ -27,10 +28,10 @@ const isTurns = (event: Event): boolean => event.type.startsWith('Decider');
 const decisionOf = (event: Event): number | undefined =>
   'decisionEventId' in event ? event.decisionEventId : undefined;
 
-/** Says whether an event is news to a decider: neither of its turns nor made by its decisions. */
+/** Returns whether an event is news to a decider: it belongs to no turn, and no decision caused it. */
 export const isNews = (event: Event): boolean => !isTurns(event) && decisionOf(event) === undefined;
 
-/** Events by id, some of a run's: a row of consecutive ids. */
+/** Consecutive events of a run, by id. */
 export class Row {
   readonly first: number;
   constructor(readonly events: readonly Event[]) {
@@ -46,7 +47,7 @@ export class Row {
 
 // ---- causes and effects --------------------------------------------------------------------------------------------
 
-/** Returns the ids of what an event follows from, nearest first. */
+/** Returns the ids of the events that caused an event, newest first. */
 export function causesOf(event: Event, row: Row): number[] {
   const causes = new Set<number>();
   for (const link of LINKS) {
@@ -60,7 +61,10 @@ export function causesOf(event: Event, row: Row): number[] {
   return [...causes].sort((a, b) => b - a);
 }
 
-/** A turn is scheduled by the news before it, or because the one before it was lost. */
+/**
+ * Returns the event that caused a turn: the news before it, or the end of the previous turn if that turn failed or
+ * timed out.
+ */
 function whatSchedules(event: Event, row: Row): number | undefined {
   for (let id = event.id - 1; id >= row.first; id--) {
     const earlier = row.at(id);
@@ -71,7 +75,7 @@ function whatSchedules(event: Event, row: Row): number | undefined {
   return undefined;
 }
 
-/** Returns for each event the ids of what follows from it, oldest first. */
+/** Returns for each event the ids of the events that it caused, oldest first. */
 export function effectsIn(row: Row): Map<number, number[]> {
   const effects = new Map<number, number[]>();
   for (const event of row.events) {
@@ -89,15 +93,15 @@ export function effectsIn(row: Row): Map<number, number[]> {
 export type TurnOutcome = 'waiting' | 'running' | 'completed' | 'failed' | 'timed-out' | 'overtaken';
 
 export interface Turn {
-  /** Which turn of the row it is, from 1. */
+  /** Number of the turn within the row, from 1. */
   number: number;
   scheduled: EventOf<'DeciderScheduled'>;
   started?: EventOf<'DeciderStarted'>;
   ended?: EventOf<'DeciderCompleted'> | EventOf<'DeciderFailed'> | EventOf<'DeciderTimedOut'>;
   outcome: TurnOutcome;
-  /** What it saw that no completed turn had seen. */
+  /** Events that this turn saw and no completed turn had seen before. */
   news: Event[];
-  /** The events of its decisions. */
+  /** Events created by the turn's decisions. */
   decisions: Event[];
   waitedMs?: number;
   tookMs?: number;
@@ -163,11 +167,17 @@ function between(row: Row, first: number, last: number): Event[] {
   return news;
 }
 
-/** Returns what a turn is called: by its number where the history is here from its start, else by its first event. */
+/**
+ * Returns the name of a turn. It contains the turn's number if the row begins with the first event of the history,
+ * otherwise the id of the turn's first event.
+ */
 export const nameOfTurn = (turn: Turn, row: Row): string =>
   row.first === 1 ? `Turn ${turn.number}` : `Turn at event ${turn.scheduled.id}`;
 
-/** Returns for each event the turn that it belongs to: that made it, or is it, or else the first that saw it. */
+/**
+ * Returns the turn of each event: the turn to which the event belongs or whose decisions created it, otherwise the
+ * first turn that saw it.
+ */
 export function turnsByEvent(turns: readonly Turn[]): Map<number, Turn> {
   const by = new Map<number, Turn>();
   const put = (event: Event | undefined, turn: Turn): void => {
@@ -198,7 +208,7 @@ export interface OpenChild {
   runId?: string;
 }
 
-/** A run as its history says that it stood after one of its events. */
+/** State of a run after one of its events, as computed from its history. */
 export interface State {
   asOf: number;
   at: number;
@@ -212,13 +222,13 @@ export interface State {
   children: Map<number, OpenChild>;
   updates: Map<number, EventOf<'UpdateAccepted'>>;
   context: unknown;
-  /** The event that left the context. */
+  /** Event that contains the context. */
   contextOf: Event | undefined;
   awaiting: string[];
   paused?: EventOf<'WorkflowPaused'>;
   cancelRequested: boolean;
   failingTurns: number;
-  /** How long its clocks have stood still. */
+  /** Time for which the run's timers and timeouts have been stopped, in milliseconds. */
   stoodMs: number;
 }
 

@@ -1,11 +1,15 @@
-// Where in a history one wants to go, as one types it: `120` or `#120`, `turn 7`, `14:02:10`, `2026-11-24 14:02`, `+3m20s`. Pure.
+// Parser for a position in a history, as a user types it: `120` or `#120`, `turn 7`, `14:02:10`, `2026-11-24 14:02`,
+// `+3m20s`. Pure functions.
 
 export type Jump = { event: number } | { turn: number } | { at: number };
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const DAY_MS = 86_400_000;
 
-/** Reads where to go; `undefined` where it is nothing of the kind. Times of day are the first after the start, by the viewer's clock face. */
+/**
+ * Parses a position. Returns `undefined` if the text is none. A time of day is the first such time after the start, in
+ * the user's time zone.
+ */
 export function readJump(text: string, startedAt: number): Jump | undefined {
   const typed = text.trim();
   const event = typed.match(/^#?(\d[\d,]*)$/)?.[1];
@@ -21,7 +25,8 @@ export function readJump(text: string, startedAt: number): Jump | undefined {
     const [, hours, minutes, seconds, rest] = day;
     const at = new Date(startedAt);
     at.setHours(Number(hours), Number(minutes), Number(seconds ?? 0), Number(rest ?? 0) * 1000);
-    // What has not been by the start is of the day after; a whole second that began before it is of this one.
+    // A time of day that has passed when the run starts is on the next day. A time without fractions covers its whole
+    // second or minute, in which the run may have started.
     const resolution = seconds === undefined ? 60_000 : 1000;
     return { at: at.getTime() + resolution <= startedAt ? at.getTime() + DAY_MS : at.getTime() };
   }

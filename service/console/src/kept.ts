@@ -1,13 +1,14 @@
-// Lists of runs that a reader has kept, each a name and the query of a URL. What is kept is read with care: it may be anything. Pure.
+// Saved lists of runs. Each has a name and the query of a URL. Storage may contain any data, so it is validated. Pure
+// functions.
 
 export interface Kept {
   name: string;
   domain: string;
-  /** As it stands in the URL. */
+  /** Query as in the URL. */
   query: string;
 }
 
-/** Reads what was kept; what is no view is left out. */
+/** Returns the stored views. Invalid entries are ignored. */
 export function readViews(text: string | null): Kept[] {
   let found: unknown;
   try {
@@ -22,7 +23,7 @@ export function readViews(text: string | null): Kept[] {
   });
 }
 
-/** Keeps a view. One of the same name and domain is another one from then on. */
+/** Adds a view. An existing view with the same name and domain is replaced. */
 export function keepView(views: readonly Kept[], view: Kept): Kept[] {
   return [...dropView(views, view), view].sort((a, b) => a.name.localeCompare(b.name));
 }

@@ -1,4 +1,5 @@
-// One run, live: what the service says of it, and its history as far as it is here, followed by a stream while it is open.
+// A run of the service: its description and the loaded part of its history. While the run is open, a stream adds new
+// events.
 import { Problem, clockAhead, get, problemOf, request, stream } from './api';
 import { type Event, Row, type Schemas, closes, timeOf } from './fold';
 import { History } from './history';
@@ -7,20 +8,28 @@ import { parse, rawMembers } from './raw';
 import { untilSignedIn } from './session';
 import type { Described } from './words';
 
-/** Ours: events that a page keeps; the oldest go first, and are read again when they are looked for. */
+/**
+ * Maximum number of events that a page keeps. The oldest are dropped, and are read again when they are needed. Our
+ * choice.
+ */
 const EVENTS_KEPT_MAX = 20_000;
-/** Ours: histories up to this are read whole. */
+/** Maximum length of a history that is loaded completely. Our choice. */
 const EVENTS_WHOLE_MAX = 5000;
 const PAGE = 1000;
-/** Ours: up to so many events each frame folds what has come; beyond, four times a second, so that keys are answered between. */
+/**
+ * Number of events up to which new events are processed in every frame. Longer histories are processed four times a
+ * second, so that key presses are handled in between. Our choice.
+ */
 const EVENTS_AT_ONCE_MAX = 2000;
 const PAUSE_MS = 250;
-/** Ours: how long after a deadline the service is asked what came of it, in milliseconds. */
+/** Time after a deadline at which the page asks the service for the effect, in milliseconds. Our choice. */
 const AFTER_DEADLINE_MS = 400;
 export const AGAIN_MS = [500, 1000, 2000, 5000, 10_000];
 
-/** Ours: how long a page that nobody sees goes on following. A browser has six connections to a service without HTTP/2, and a
-    stream holds one of them. */
+/**
+ * Time for which a hidden page continues to follow. Our choice: a browser opens six connections to a service without
+ * HTTP/2, and a stream occupies one of them.
+ */
 export const HIDDEN_MS = 30_000;
 
 export class Run extends History {
@@ -57,7 +66,7 @@ export class Run extends History {
       try {
         await this.describe();
         if (this.row.value.events.length === 0) await this.readNewest();
-        // What happened between the two is in the history alone: the run may have closed.
+        // The history is newer than the description, and the run may have closed, so the description is read again.
         if ((this.described.value?.historyLength ?? 0) < this.lastId.value) await this.describe();
         this.problem.value = undefined;
         if (this.row.value.events.some(closes)) {
@@ -90,7 +99,10 @@ export class Run extends History {
     }
   }
 
-  /** Follows the history until the run closes, or until nobody has seen the page for a while; then waits until somebody does. */
+  /**
+   * Follows the history until the run closes or the page has been hidden for some time. In the latter case, waits until
+   * the page is visible again.
+   */
   private async follow(): Promise<void> {
     const following = new AbortController();
     const stop = (): void => following.abort();
@@ -103,7 +115,7 @@ export class Run extends History {
     };
     looked();
     document.addEventListener('visibilitychange', looked);
-    // A page that the browser keeps for the way back would keep its connection, too.
+    // A page in the browser's back/forward cache would otherwise keep its connection.
     addEventListener('pagehide', stop);
     this.stop.signal.addEventListener('abort', stop);
     try {
@@ -113,7 +125,7 @@ export class Run extends History {
         following.signal,
       );
     } catch (error) {
-      // The run had closed, and all of its events are here.
+      // The run has closed, and all of its events are loaded.
       if (error instanceof Problem && error.status === 204) {
         this.isClosed = true;
         return;
@@ -138,18 +150,18 @@ export class Run extends History {
     clearTimeout(this.deadline);
     const next = described.deadlines[0];
     const wait = next ? Date.parse(next.at) - (Date.now() + clockAhead.value) + AFTER_DEADLINE_MS : Infinity;
-    // A timer of the browser takes 2^31 milliseconds at most.
+    // The maximum delay of a browser's timer is 2^31 milliseconds.
     if (described.status === 'open' && wait < 2 ** 31 && wait > 0) this.deadline = setTimeout(() => this.ask(), wait);
   }
 
-  /** Asks for the description again, once for all events that come meanwhile. */
+  /** Requests the description again. One request serves all events that arrive within a short time. */
   private ask(): void {
     if (this.asking) return;
     this.asking = true;
     setTimeout(() => {
       this.asking = false;
       this.describe().catch((error: unknown) => {
-        // It may be deleted as soon as it has closed.
+        // A closed run may be deleted at any time.
         if (!(error instanceof Problem && error.status === 404)) return;
         this.problem.value = error;
         this.connection.value = 'gone';
@@ -167,7 +179,9 @@ export class Run extends History {
     while (this.row.value.first > 1 && page.lastEventId <= EVENTS_WHOLE_MAX) await this.readEarlier();
   }
 
-  /** Reads all events, whatever is here of them, as the service sends them: byte for byte. */
+  /**
+   * Reads all events from the service, even those that are already loaded, as the service sends them: byte for byte.
+   */
   override async whole(read: (events: number) => void): Promise<Blob[]> {
     const parts = [new Blob(['{"events": [\n'])];
     for (let after: string | undefined = '0'; after !== undefined;) {
@@ -202,7 +216,7 @@ export class Run extends History {
     this.row.value = new Row([...page.events.reverse(), ...this.row.value.events]);
   }
 
-  /** Reads the events around one, in place of those that are here, where it is further away than a page. */
+  /** Loads the events around an event. If it is more than a page away, they replace the events that are loaded. */
   override async goTo(id: number): Promise<void> {
     const { first, last } = this.row.value;
     if ((id >= first && id <= last) || this.reading) return;
@@ -220,7 +234,7 @@ export class Run extends History {
     }
   }
 
-  /** Reads a page of newer events, where those that are here are some from the middle. */
+  /** Reads a page of newer events, if the newest events are not loaded. */
   override async readLater(): Promise<void> {
     if (!this.isElsewhere.value || this.reading) return;
     this.reading = true;
@@ -236,7 +250,10 @@ export class Run extends History {
     }
   }
 
-  /** Reads on from the start until there have been so many turns, where they are not here. */
+  /**
+   * Finds the start of a turn. If the start of the history is not loaded, reads the history from its start and counts
+   * the turns.
+   */
   override async findTurn(number: number, looked: (id: number) => void): Promise<number | undefined> {
     if (this.row.value.first === 1 && !this.isElsewhere.value) return super.findTurn(number, looked);
     let left = number;
@@ -253,13 +270,16 @@ export class Run extends History {
     return undefined;
   }
 
-  /** Halves the history until it has the place: twenty reads of one event in a million of them. */
+  /**
+   * Finds the first event at or after an instant by binary search. For a million events, this reads about twenty of
+   * them.
+   */
   override async findTime(at: number): Promise<number | undefined> {
     const { first, last } = this.row.value;
     const here = await super.findTime(at);
     if (here !== undefined && (here > first || first === 1)) return here;
     let [low, high] = here === undefined ? [last, this.lastId.value] : [0, first];
-    // Everything up to `low` was before, and so may be what is up to `high`.
+    // All events up to `low` are before the instant. Events between `low` and `high` may be before it, too.
     while (low < high) {
       const middle = low + Math.floor((high - low) / 2);
       const page = await get<Schemas['History']>(
@@ -273,7 +293,7 @@ export class Run extends History {
     return low < this.lastId.value ? low + 1 : undefined;
   }
 
-  /** Shows the newest events again. */
+  /** Loads the newest events again. */
   override async goToNewest(): Promise<void> {
     await this.readNewest();
   }
@@ -284,7 +304,7 @@ export class Run extends History {
       else setTimeout(() => this.flush(), PAUSE_MS);
     }
     this.coming.push(event);
-    // Nothing is drawn while nobody looks, and then the frame does not come.
+    // A hidden page is not drawn, so `requestAnimationFrame` does not call back.
     if (document.hidden && this.coming.length > 500) this.flush();
   }
 

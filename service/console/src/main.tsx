@@ -1,4 +1,4 @@
-// The frame around every page: navigation, theme, help, and which page the URL names.
+// The frame of all pages: navigation, theme, help, and the choice of the page for the URL.
 import type { JSX } from 'preact';
 import { render } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -24,7 +24,7 @@ import { Domains } from './views/domains';
 import { Service } from './views/service';
 import { SignIn, Who } from './views/signin';
 
-/** Titles of pages; those that are not here say theirs themselves. */
+/** Titles of pages. Pages that are not listed here set their titles themselves. */
 const TITLES: Partial<Record<Route['page'], string>> = {
   start: 'Overview',
   runs: 'Runs',
@@ -106,7 +106,7 @@ function Top(): JSX.Element {
       {label}
     </a>
   );
-  // On a phone the pages are a row that is wider than the window.
+  // On a phone, the navigation is a row that is wider than the window.
   useEffect(() => {
     document.querySelector('.top nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }, [at.page]);
@@ -271,7 +271,7 @@ function Notices(): JSX.Element | null {
 }
 
 function Console(): JSX.Element {
-  // Without a session there is nothing to show, not even empty pages.
+  // Without a session, only the sign-in dialog is shown.
   if (turnedAway.value && session.value === undefined)
     return (
       <>

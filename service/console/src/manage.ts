@@ -1,4 +1,4 @@
-// What can be done by hand with what is no run: schedules, types, domains. Pure.
+// Actions on schedules, types and domains. Pure functions.
 import type { Action } from './actions';
 import { ACTIVITY_TIMEOUTS, DURATION, type Field, REASON } from './fields';
 import { domainPath } from './paths';
@@ -14,7 +14,7 @@ const OVERLAPS: [string, string][] = [
 ];
 const OVERLAP: Field = { name: 'overlap', label: 'if a run is still open', kind: 'choice', choices: OVERLAPS };
 
-/** Returns what can be done with a schedule. */
+/** Returns the actions for a schedule. */
 export function actionsOfSchedule(domain: string, id: string, isPaused: boolean): Action[] {
   const path = (what: string): Action['path'] => {
     return () => `${domainPath(domain)}/schedules/${encodeURIComponent(id)}/${what}`;
@@ -64,10 +64,10 @@ export function actionsOfSchedule(domain: string, id: string, isPaused: boolean)
   ];
 }
 
-/** Types of workflows, and of activities. */
+/** Kinds of types: of workflows, and of activities. */
 export type KindOfType = 'workflow' | 'activity';
 
-/** Registers a type. */
+/** Returns the action that registers a type. */
 export function registerType(domain: string, kind: KindOfType): Action {
   const wait = (name: string, label: string): Field => ({ name, label, kind: 'line', hint: DURATION });
   return {
@@ -105,7 +105,7 @@ export function registerType(domain: string, kind: KindOfType): Action {
   };
 }
 
-/** Returns what can be done with a type. */
+/** Returns the actions for a type. */
 export function actionsOfType(domain: string, kind: KindOfType, type: string, isDeprecated: boolean): Action[] {
   const path = (what: string): Action['path'] => {
     return () => `${domainPath(domain)}/${kind}-types/${encodeURIComponent(type)}/${what}`;
@@ -134,7 +134,7 @@ export function actionsOfType(domain: string, kind: KindOfType, type: string, is
   ];
 }
 
-/** Makes a domain. */
+/** Action that registers a domain. */
 export const REGISTER_DOMAIN: Action = {
   name: 'register',
   label: 'Register domain',
@@ -149,7 +149,7 @@ export const REGISTER_DOMAIN: Action = {
   path: () => '/v1/domains',
 };
 
-/** Returns what can be done with a domain. */
+/** Returns the actions for a domain. */
 export function actionsOfDomain(domain: string, isDeprecated: boolean): Action[] {
   return [
     isDeprecated

@@ -1,4 +1,5 @@
-// What a decider may say in Markdown: how an answer is told to be a page, and what its links mean. Pure; drawn by views/markdown.tsx.
+// Markdown in the answers of deciders: how an answer is recognized as a page, and the meaning of its links. Pure
+// functions. `views/markdown.tsx` draws the page.
 import { Lexer, type Token } from 'marked';
 
 /** Returns the Markdown of an answer that is a page: an object with a text `markdown`. */
@@ -7,7 +8,7 @@ export function markdownOf(result: unknown): string | undefined {
   return typeof markdown === 'string' ? markdown : undefined;
 }
 
-/** Reads Markdown; what cannot be read is one text. */
+/** Parses Markdown. If parsing fails, returns the whole text as one token. */
 export function tokensOf(markdown: string): Token[] {
   try {
     return Lexer.lex(markdown);
@@ -18,12 +19,13 @@ export function tokensOf(markdown: string): Token[] {
 
 export type Link =
   | { to: 'signal' | 'update' | 'query'; name: string; input: string }
-  /** A page, here or elsewhere. */
+  /** A page of the console or of another site. */
   | { to: 'page'; href: string };
 
 /**
- * Returns what a link means: `signal:NAME`, `update:NAME` and `query:NAME`, each with `?INPUT` where it has one, the name and the
- * input percent-encoded or not; or a page. `undefined` for everything else, such as scripts, which is no link then.
+ * Returns the meaning of a link. `signal:NAME`, `update:NAME` and `query:NAME` may be followed by `?INPUT`. Name and
+ * input may be percent-encoded. Other links may lead to a page. Returns `undefined` for anything else, such as a
+ * script, which is then not a link.
  */
 export function linkOf(href: string): Link | undefined {
   const parts = href.match(/^(signal|update|query):([^?]*)(?:\?(.*))?$/s);

@@ -1,8 +1,8 @@
-// Whether the service has another console by now than the page that is open: after it was away it may be a newer build.
+// Detects that the service has a newer console than the open page, for example after a restart with a newer version.
 import { effect, signal } from '@preact/signals';
 import { reachable } from './api';
 
-/** Whether what is open is not what the service has. */
+/** True if the service has another console than the open page. */
 export const hasNewer = signal(false);
 
 const etag = (): Promise<string | null> =>
@@ -11,7 +11,7 @@ const etag = (): Promise<string | null> =>
     () => null,
   );
 
-/** Looks whenever the service has come back. */
+/** Compares the versions each time the service becomes reachable again. */
 export function lookForNewer(): void {
   const ours = etag();
   let wasAway = false;

@@ -1,4 +1,4 @@
-// Paths of the REST API. Pure.
+// Paths of the REST API. Pure functions.
 
 export const domainPath = (domain: string): string => `/v1/domains/${encodeURIComponent(domain)}`;
 export const workflowPath = (domain: string, id: string): string =>

@@ -1,14 +1,17 @@
-// JSON as it was recorded, byte for byte. JSON.parse loses digits of numbers, their form (`1.0`, `-0`, `1e400`), members that
-// stand twice and the order of members; what is shown and copied therefore comes from the text.
+// JSON as it was recorded, byte for byte. JSON.parse loses digits of numbers, their form (`1.0`, `-0`, `1e400`),
+// duplicate members and the order of members. Therefore the console shows and copies the original text.
 
-/** Ours: levels of an answer whose objects keep their text. A failure of an open activity is the deepest. */
+/**
+ * Number of nested levels whose objects keep their text. Our choice: the failure of an open activity is the deepest
+ * object whose text is used.
+ */
 const KEPT_LEVELS = 3;
-/** Ours: levels that are indented further than the one before, so that deep documents do not become all white space. */
+/** Maximum number of levels that are indented. Our choice: a deep document would otherwise consist mostly of spaces. */
 const INDENTED_LEVELS_MAX = 100;
 
 const texts = new WeakMap<object, string>();
 
-/** Reads JSON; its outer objects and lists keep their text for `rawOf` and `textOf`. */
+/** Parses JSON. Its outer objects and lists keep their text for `rawOf` and `textOf`. */
 export function parse<T>(text: string): T {
   const value = JSON.parse(text) as T;
   keep(value, text.trim(), KEPT_LEVELS);
@@ -27,20 +30,23 @@ function keep(value: unknown, text: string, levels: number): void {
   }
 }
 
-/** Returns the text of a value that `parse` has read; of others the JSON that the browser writes. */
+/**
+ * Returns the original text of a value that `parse` has returned. For other values, returns the JSON that the browser
+ * writes.
+ */
 export function textOf(value: unknown): string {
   const text = value !== null && typeof value === 'object' ? texts.get(value) : undefined;
   return text ?? JSON.stringify(value) ?? 'null';
 }
 
-/** Returns the text of a member of an object that `parse` has read. */
+/** Returns the original text of a member of an object that `parse` has returned. */
 export function rawOf(parent: object, name: string): string {
   const text = texts.get(parent);
   const raw = text === undefined ? undefined : rawMembers(text).get(name);
   return raw ?? textOf((parent as Record<string, unknown>)[name]);
 }
 
-/** Returns the same JSON with line breaks and two spaces a level; every number, text and member stays as it is. */
+/** Formats JSON with line breaks and an indentation of two spaces. Numbers, texts and members are not changed. */
 export function pretty(json: string): string {
   const parts: string[] = [];
   const line = (depth: number): string => `\n${'  '.repeat(Math.min(depth, INDENTED_LEVELS_MAX))}`;
@@ -74,7 +80,7 @@ export function pretty(json: string): string {
   return parts.join('');
 }
 
-/** Returns where the text, number or word ends that begins there. */
+/** Returns the end of the text, number or word that begins at `at`. */
 function tokenEnd(json: string, at: number): number {
   if (json[at] === '"') return endOf(json, at);
   let end = at + 1;
@@ -82,12 +88,15 @@ function tokenEnd(json: string, at: number): number {
   return end;
 }
 
-/** Returns the members of an object in JSON text by name, of those with one name the last, or the elements of a list under their numbers, each as it stands there. */
+/**
+ * Returns the members of an object by name, or the elements of a list by index, as JSON text. Of duplicate members, the
+ * last one is returned.
+ */
 export function rawMembers(json: string): Map<string, string> {
   return new Map(rawList(json));
 }
 
-/** Returns the same as a list, with every member that stands there. */
+/** Returns the members of an object or the elements of a list in order, including duplicate members. */
 export function rawList(json: string): [string, string][] {
   const members: [string, string][] = [];
   let at = blank(json, 0);
@@ -98,7 +107,7 @@ export function rawList(json: string): [string, string][] {
     if (!isList) {
       const end = endOf(json, at);
       name = JSON.parse(json.slice(at, end)) as string;
-      // Behind the colon.
+      // Skips the colon.
       at = blank(json, blank(json, end) + 1);
     }
     const end = endOf(json, at);
@@ -114,7 +123,7 @@ function blank(json: string, at: number): number {
   return at;
 }
 
-/** Returns where the value ends that begins there. */
+/** Returns the end of the value that begins at `at`. */
 function endOf(json: string, at: number): number {
   let depth = 0;
   for (; at < json.length; at++) {
@@ -125,7 +134,7 @@ function endOf(json: string, at: number): number {
     } else if (c === '{' || c === '[') {
       depth++;
     } else if (c === '}' || c === ']') {
-      // A number or a word ends where what is around it does.
+      // This bracket belongs to the object or list around the value, so the value ends before it.
       if (depth === 0) return at;
       depth--;
       if (depth === 0) return at + 1;

@@ -1,29 +1,29 @@
-// A page that reads what it shows: when it comes, on `r`, when somebody looks at it again, and once more by itself where the
-// service did not answer.
+// Data of a page. It is read when the page opens, when the user presses `r`, and when the window gets the focus. If the
+// service does not respond, reading is retried.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, problemOf } from './api';
 import { AGAIN_MS } from './live';
 import { useKeys } from './ui';
 
-/** Statuses that may pass by themselves: no answer, nobody behind it, not now. */
+/** Statuses of temporary failures: no response, or the service is unavailable. */
 const PASSING: ReadonlySet<number> = new Set([0, 502, 503]);
 
 interface Read<T> {
   of: string;
   value: T | undefined;
   problem: Problem | undefined;
-  /** How often it was read. */
+  /** Number of successful reads. */
   times: number;
 }
 
 export interface Reading<T> extends Read<T> {
-  /** Reads anew; what is under way counts for nothing. */
+  /** Reads the data again, and cancels a read in progress. */
   refresh: () => Promise<void>;
-  /** Adds to what is shown, such as its next page. */
+  /** Adds to the data, for example its next page. */
   add: (more: (value: T) => Promise<T>) => Promise<void>;
 }
 
-/** Reads with `read`, anew whenever `of`, which names what is read, is another. */
+/** Reads data with `read`. `of` names the data: when it changes, the data is read again. */
 export function useReading<T>(of: string, read: (signal: AbortSignal) => Promise<T>): Reading<T> {
   const [seen, setSeen] = useState<Read<T>>({ of, value: undefined, problem: undefined, times: 0 });
   const newest = useRef({ of, read });
@@ -43,7 +43,7 @@ export function useReading<T>(of: string, read: (signal: AbortSignal) => Promise
     } catch (error) {
       if (stop.signal.aborted) return;
       const problem = problemOf(error);
-      // What was there stays, as far as it is of the same.
+      // Earlier data stays visible if it has the same name.
       setSeen((old) => ({ ...old, of, value: old.of === of ? old.value : undefined, problem }));
       if (!PASSING.has(problem.status)) return;
       const wait = AGAIN_MS[Math.min(again.current.tries++, AGAIN_MS.length - 1)];

@@ -1,13 +1,17 @@
-// A history out of a file: what `baton history --json` prints, what the REST API answers, and what the events page downloads. Pure.
+// A history from a file: the output of `baton history --json`, a response of the REST API, or a download from the page
+// of events. Pure functions.
 import { deadlinesOf } from './deadlines';
 import { type Event, Row, effectsIn, stateAsOf, timeOf, turnsByEvent, turnsOf } from './fold';
 import { parse } from './raw';
 import { fieldsOf, payloadsOf, subjectOf } from './words';
 
-/** Says in words why a file is no history. */
+/** A file that is not a history. The message contains the reason. */
 export class NoHistory extends Error {}
 
-/** Reads a history, oldest event first, whichever way round it stands in the file. Throws `NoHistory` with the reason. */
+/**
+ * Reads a history, and returns the oldest event first. The file may be in either order. Throws `NoHistory` with the
+ * reason.
+ */
 export function readHistory(text: string): Row {
   const events = listIn(text);
   if (events.length === 0) throw new NoHistory('It contains no events.');
@@ -35,7 +39,7 @@ export function readHistory(text: string): Row {
   return row;
 }
 
-/** What is text in whichever event it stands, and is shown as such. */
+/** Fields that are texts in all events, and are shown as such. */
 const TEXTS = [
   'workflowId',
   'runId',
@@ -51,7 +55,7 @@ const TEXTS = [
   'updateId',
 ] as const;
 
-/** The first member of an event that should be text and is something else. */
+/** Returns the first field of an event that must be a text but is not. */
 function notText(event: Event): string | undefined {
   const members = event as unknown as Record<string, unknown>;
   const wrong = TEXTS.find(
@@ -60,7 +64,7 @@ function notText(event: Event): string | undefined {
   return wrong && `\`${wrong}\` of event ${event.id}`;
 }
 
-/** Folds it as the views do: what breaks here would break them. */
+/** Computes everything that the views compute, to detect a history that would break them. */
 function fold(row: Row): void {
   const turns = turnsOf(row);
   turnsByEvent(turns);
@@ -79,7 +83,7 @@ function listIn(text: string): unknown[] {
   try {
     found = parse(text);
   } catch {
-    // One event a line, as `baton history --follow --json` prints them.
+    // One event per line, as in the output of `baton history --follow --json`.
     try {
       found = text
         .split('\n')
@@ -92,7 +96,7 @@ function listIn(text: string): unknown[] {
   if (Array.isArray(found)) return found;
   const { events, type } = (found ?? {}) as { events?: unknown; type?: unknown };
   if (Array.isArray(events)) return events;
-  // A single line.
+  // The file has a single line, with one event.
   if (type !== undefined) return [found];
   throw new NoHistory('It has no list of events.');
 }

@@ -1,4 +1,4 @@
-// Which view a URL names, and the URL of a view. Every view is a URL that can be shared.
+// The views and their URLs. Each view has a URL that can be shared.
 
 export const VIEWS = ['turns', 'timeline', 'future', 'events'] as const;
 export type View = (typeof VIEWS)[number];
@@ -18,7 +18,7 @@ export type Route =
 
 export const ROOT = '/console';
 
-/** Returns the view of a path. Ids are percent-encoded, one segment each. */
+/** Returns the view of a path. Each id is one segment, percent-encoded. */
 export function routeOf(path: string): Route {
   const segments: string[] = [];
   for (const segment of path.replace(/^\/console\/?/, '').split('/')) {
@@ -31,7 +31,7 @@ export function routeOf(path: string): Route {
   }
   const [domain, page, id, third, fourth, fifth] = segments;
   if (domain === undefined) return { page: 'start' };
-  // A domain may have these names: its pages have a second part, which none of these is.
+  // A domain may have one of these names. The pages of a domain have a second segment, and these pages do not.
   if (domain === 'domains' && page === undefined) return { page: 'domains' };
   if (domain === 'service' && page === undefined) return { page: 'service' };
   const recorded = VIEWS.find((name) => name === page);
@@ -45,7 +45,7 @@ export function routeOf(path: string): Route {
     if (view === undefined || segments.length > 5) return { page: 'unknown', path };
     return { page: 'run', domain, workflowId: id, ...(third ? { runId: third } : {}), view };
   }
-  // `lists` was their address before.
+  // `lists` is an earlier address of the page.
   if ((page === 'task-lists' || page === 'lists') && segments.length === 2) return { page: 'lists', domain };
   if (page === 'types' && (id === undefined || id === 'activity'))
     return { page: 'types', domain, kind: id ?? 'workflow' };

@@ -1,14 +1,17 @@
-// A sample that needs no program beside it: the page starts a run and is its decider, by the calls that any decider makes. It waits
-// for a timer or for a signal, answers a query with a page, and ends.
+// A sample workflow for which no other program is needed. The page starts the run and is its decider, with the same
+// calls as any decider. The run waits for a timer or a signal, answers a query with a page, and ends.
 import { newKey, post, request } from './api';
 import type { Event } from './fold';
 import { domainPath } from './paths';
 
-/** The task list and the type of samples. */
+/** Task list and workflow type of samples. */
 const SAMPLE = 'sample';
-/** Ours: how long the sample waits for its signal. */
+/** Time for which the sample waits for its signal. Our choice. */
 const WAITS = '1m';
-/** Ours: seconds of one poll, as long as the service lets one wait; and polls in vain until the page gives up. */
+/**
+ * Duration of a poll in seconds, which is the maximum that the service allows, and number of empty polls after which
+ * the page stops polling. Our choice.
+ */
 const POLL_S = 60;
 const POLLS_MAX = 10;
 
@@ -29,7 +32,7 @@ The decider of this run, which is the console itself, wrote this page. It waits 
 [Say hello](<signal:hello?{"by": "you"}>)
 `;
 
-/** Returns what the sample's decider answers to a task. Pure. */
+/** Returns the answer of the sample's decider to a task. Pure. */
 export function decide(task: SampleTask): Record<string, unknown> {
   const queryResults = (task.queries ?? []).map(({ id, name }) =>
     name === 'page' ? { id, result: { markdown: PAGE } } : { id, error: { reason: 'unknown-query', known: ['page'] } },
@@ -58,7 +61,7 @@ export function decide(task: SampleTask): Record<string, unknown> {
   };
 }
 
-/** Starts a sample and decides for it until it ends, or the page goes away. */
+/** Starts a sample and decides for it until the run ends or the page is closed. */
 export async function startSample(domain: string): Promise<{ workflowId: string; runId: string }> {
   const workflowId = `${SAMPLE}-${newKey().slice(0, 6)}`;
   const body = { workflowId, workflowType: SAMPLE, taskList: SAMPLE, tags: [SAMPLE], input: { hello: '?' } };

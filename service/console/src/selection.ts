@@ -1,6 +1,8 @@
-// Which runs of a list are selected. Pure.
+// Selection of runs in a list. Pure functions.
 
-/** Selected runs by their run ids, or all that match the filter, of which a list shows the newest alone. */
+/**
+ * Run ids of the selected runs, or `all` for all runs that match the filter, even those that the list does not show.
+ */
 export type Selection = ReadonlySet<string> | 'all';
 
 export const NOTHING: Selection = new Set();
@@ -9,7 +11,10 @@ export const isEmpty = (selection: Selection): boolean => selection !== 'all' &&
 
 export const has = (selection: Selection, runId: string): boolean => selection === 'all' || selection.has(runId);
 
-/** Selects a run, or no longer. Out of all that match it leaves those that are shown, without that one. */
+/**
+ * Selects a run, or deselects it if it was selected. If all matching runs were selected, the result contains the shown
+ * runs without this one.
+ */
 export function toggle(selection: Selection, runId: string, shown: readonly { runId: string }[]): Selection {
   const next = new Set(selection === 'all' ? shown.map((run) => run.runId) : selection);
   if (!next.delete(runId)) next.add(runId);

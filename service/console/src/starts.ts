@@ -1,17 +1,17 @@
-// Starting a run by hand: a plain one, and another one like one that is there. Pure.
+// Starting a new run, or another run like an existing run. Pure functions.
 import type { Action } from './actions';
 import { DURATION, type Field, WHO, payload, retryFields } from './fields';
 import type { EventOf } from './fold';
 import { domainPath } from './paths';
 import { rawMembers } from './raw';
 
-/** What a start is filled with. `input` is JSON as it was sent. */
+/** Initial values of a start. `input` is JSON as it was sent. */
 export type Start = Partial<Omit<EventOf<'WorkflowStarted'>, 'input'>> & { workflowId?: string; input?: string };
 
 const MORE = 'Timeouts and tags';
 const IDS = 'Workflow id conflicts';
 
-/** Returns the start of a run. `offers` are types that may be meant. */
+/** Returns the action that starts a run. `offers` are suggested workflow types. */
 export function startAction(domain: string, like: Start, offers: string[] = []): Action {
   const line = (name: string, label: string, initial: string | null | undefined, more: Partial<Field> = {}): Field => ({
     name,
@@ -87,7 +87,10 @@ export function startAction(domain: string, like: Start, offers: string[] = []):
   };
 }
 
-/** Returns the start of another run like this one, of which `answer` has the first event as the service sent it. */
+/**
+ * Returns the action that starts another run like this one. `answer` contains the first event of this run, as the
+ * service sent it.
+ */
 export function anotherLike(domain: string, workflowId: string, answer: string): Action {
   const events = rawMembers(answer).get('events') ?? '[]';
   const first = rawMembers(events).get('0') ?? '{}';
@@ -102,7 +105,7 @@ export function anotherLike(domain: string, workflowId: string, answer: string):
   };
 }
 
-/** Returns an id for another one: `a`, `a-again`, `a-again-2`. */
+/** Returns a workflow id for another run: `a`, `a-again`, `a-again-2`. */
 export function anotherId(id: string): string {
   const again = id.match(/^(.*-again)(?:-(\d+))?$/s);
   return again ? `${again[1]}-${Number(again[2] ?? 1) + 1}` : `${id}-again`;

@@ -1,11 +1,11 @@
-// What all pages share: where we are, what time it is, and how a reader likes to see it.
+// State that all pages share: the current address, the time, and the user's display options.
 import { computed, effect, signal } from '@preact/signals';
 import { clockAhead } from './api';
 import { pathOf, routeOf, type Route } from './route';
 
 export const place = signal({ path: location.pathname, query: new URLSearchParams(location.search) });
 export const route = computed(() => routeOf(place.value.path));
-/** The domain that the navigation leads to. */
+/** Domain to which the navigation leads. */
 export const domain = signal('default');
 
 effect(() => {
@@ -20,7 +20,7 @@ export function go(to: Route | string, query?: URLSearchParams, replace = false)
   read();
 }
 
-/** Changes some parameters of the URL; `undefined` takes one away. */
+/** Changes parameters of the URL. `undefined` removes a parameter. */
 export function setQuery(changes: Record<string, string | undefined>, replace = true): void {
   const query = new URLSearchParams(place.value.query);
   for (const [name, value] of Object.entries(changes)) {
@@ -35,7 +35,7 @@ function read(): void {
 }
 addEventListener('popstate', read);
 
-/** The service's time as this browser knows it, a second exact; stands still while nobody looks. */
+/** Time of the service as known by this browser, updated every second. It is not updated while the page is hidden. */
 export const now = signal(Date.now());
 setInterval(() => {
   if (!document.hidden) now.value = Date.now() + clockAhead.peek();
@@ -50,14 +50,14 @@ function kept<T extends string>(name: string, values: readonly T[]): ReturnType<
   try {
     stored = localStorage.getItem(`baton.${name}`);
   } catch {
-    /* a browser that keeps nothing */
+    /* The browser does not allow storage. */
   }
   const one = signal<T>(values.find((value) => value === stored) ?? first);
   effect(() => {
     try {
       localStorage.setItem(`baton.${name}`, one.value);
     } catch {
-      /* the same */
+      /* The browser does not allow storage. */
     }
   });
   return one;
@@ -70,19 +70,19 @@ effect(() => {
 
 // ---- keys ----------------------------------------------------------------------------------------------------------
 
-/** The keys of the page that is shown, by what `KeyboardEvent.key` says. A page and a part of it may have the same one: then it is for both. */
+/** Keys of the shown page, by `KeyboardEvent.key`. If a page and a part of it have the same key, both are called. */
 export const pageKeys = new Map<string, Set<() => void>>();
-/** Does what a key of the page does, and says whether there is such a key. */
+/** Calls the functions of a key of the page. Returns whether the key has any. */
 export function pressPageKey(key: string): boolean {
   const all = pageKeys.get(key);
   all?.forEach((does) => does());
   return all !== undefined;
 }
-/** Whether the field of the search is to have the focus as soon as it is there. */
+/** True if the search field must get the focus as soon as it exists. */
 export const searchIsWanted = signal(false);
 export const helpIsOpen = signal(false);
 
-/** Rows of pages that have no keys of their own for them. The one that has the focus is where one is. */
+/** Rows of pages that define no keys for their rows. The row with the focus is the current one. */
 const rows = (): HTMLElement[] => [...document.querySelectorAll<HTMLElement>('#main [data-row]')];
 const isHere = (row: HTMLElement): boolean => row.contains(document.activeElement);
 function step(by: number): void {
@@ -93,13 +93,16 @@ function step(by: number): void {
 const ROW_KEYS: Record<string, () => void> = {
   j: () => step(1),
   k: () => step(-1),
-  // Whatever comes first in it: what it leads to, or what it unfolds.
+  // Clicks the first link, summary or button of the row.
   Enter: () => rows().find(isHere)?.querySelector<HTMLElement>('a, summary, button')?.click(),
 };
 
-/** Ours: how long a first key of two waits for the second, in milliseconds. */
+/** Maximum time between the two keys of a sequence, in milliseconds. Our choice. */
 const CHORD_MS = 1500;
-/** When the first key of two was pressed; by the clock of key presses, so that a page that is busy takes no time away. */
+/**
+ * Time of the first key of a sequence, by the clock of keyboard events. With this clock, a delay of the page does not
+ * count.
+ */
 let chordAt: number | undefined;
 addEventListener('keydown', (event) => {
   const target = event.target as HTMLElement;
@@ -108,10 +111,10 @@ addEventListener('keydown', (event) => {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  // What is behind a dialog hears nothing.
+  // While a dialog is open, the page behind it handles no keys.
   if (document.querySelector('dialog[open]')) return;
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
-    // A slider and a checkbox take no letters.
+    // Sliders and checkboxes do not use letters.
     const takesText = !/^(range|checkbox)$/.test((target as HTMLInputElement).type);
     if (event.key === 'Escape') target.blur();
     if (takesText) return;
@@ -167,7 +170,7 @@ addEventListener('keydown', (event) => {
   }
 });
 
-// Links within the console change the URL without loading the page anew.
+// Links within the console change the URL without reloading the page.
 addEventListener('click', (event) => {
   const link = (event.target as Element).closest?.('a');
   if (

@@ -1,14 +1,14 @@
-// How many runs there are of each status, from one count. Pure.
+// Number of runs of each status, from one count. Pure functions.
 import { OUTCOMES, STANDINGS } from './filter';
 import type { Schemas } from './fold';
 
 export interface Tally {
   count: number;
-  /** Whether there may be more: counting stopped. */
+  /** True if counting stopped at a limit, so that there may be more runs. */
   truncated: boolean;
 }
 
-/** Returns the tallies by what `status` takes, those of all runs under the empty word. `open` has every open run, as the list has. */
+/** Returns the counts by status. The empty word has the count of all runs, and `open` the count of all open runs. */
 export function talliesOf({ count, truncated, byStatus = {} }: Schemas['Count']): Map<string, Tally> {
   const of = (word: string): number => byStatus[word] ?? 0;
   const tallies = new Map<string, Tally>([['', { count, truncated }]]);

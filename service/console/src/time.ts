@@ -1,15 +1,18 @@
-// Durations and instants: what the API says, as numbers, and numbers as people read them. No clock of its own.
+// Durations and instants: parsing values of the API, and formatting values for people. No function reads a clock.
 
 const UNITS: Record<string, number> = { W: 604_800_000, D: 86_400_000, H: 3_600_000, M: 60_000, S: 1000 };
 
-/** Returns the milliseconds of an ISO 8601 duration as the service writes it (`P1DT2H`), `undefined` if it is none. */
+/**
+ * Returns the milliseconds of an ISO 8601 duration as written by the service (`P1DT2H`), or `undefined` if it is
+ * invalid.
+ */
 export function millisecondsOf(duration: string | null | undefined): number | undefined {
   const parts = duration?.match(/^P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?$/);
   if (!parts || duration === 'P') return undefined;
   return ['W', 'D', 'H', 'M', 'S'].reduce((sum, unit, at) => sum + Number(parts[at + 1] ?? 0) * (UNITS[unit] ?? 0), 0);
 }
 
-/** Returns a duration in at most two units: `340 ms`, `4.2 s`, `3 m 20 s`, `2 d 4 h`. Its spaces do not break. */
+/** Formats a duration with at most two units: `340 ms`, `4.2 s`, `3 m 20 s`, `2 d 4 h`. Its spaces are non-breaking. */
 export function duration(ms: number): string {
   return breaking(ms).replaceAll(' ', '\u00a0');
 }
@@ -30,7 +33,7 @@ function breaking(ms: number): string {
   return two(86_400_000, 'd', 3_600_000, 'h');
 }
 
-/** Returns how far an instant is from now: `12 s ago`, `in 4 m 3 s`. */
+/** Formats the distance of an instant from now: `12 s ago`, `in 4 m 3 s`. */
 export function relative(at: number, now: number): string {
   const ms = now - at;
   if (Math.abs(ms) < 1000) return 'now';
@@ -38,20 +41,20 @@ export function relative(at: number, now: number): string {
   return ms > 0 ? `${duration(whole)}\u00a0ago` : `in\u00a0${duration(whole)}`;
 }
 
-/** Returns for how long something has been so: `12 s`. */
+/** Formats the time since an instant: `12 s`. */
 export const lasting = (since: number, now: number): string =>
   duration(Math.max(0, Math.floor((now - since) / 1000) * 1000));
 
 const pad = (n: number, digits = 2): string => String(n).padStart(digits, '0');
 
-/** Returns an instant of the viewer's clock face: `14:02:11.340`, with the date before it where it is another day's. */
+/** Formats an instant in the user's time zone: `14:02:11.340`. Includes the date if it is another day. */
 export function clockTime(at: number, now: number): string {
   const date = new Date(at);
   const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
   return date.toDateString() === new Date(now).toDateString() ? time : `${dateOf(at)} ${time}`;
 }
 
-/** Returns an instant with its milliseconds, of the viewer's time zone. */
+/** Formats an instant in the user's time zone, with milliseconds. */
 export function exactTime(at: number): string {
   const date = new Date(at);
   return `${dateOf(at)} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)}`;

@@ -1,4 +1,4 @@
-// Small parts that all pages draw with. Everything that comes from a run is text: it is never markup.
+// Components that all pages use. Data of runs is always shown as text, never as markup.
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { clock, now, pageKeys } from './state';
@@ -35,7 +35,7 @@ export function Badge({ status }: { status: string }): JSX.Element {
   );
 }
 
-/** A name or an id of somebody else's. */
+/** Shows a name or id that comes from outside the console. */
 export function Name({ children, class: more = '' }: { children: string; class?: string }): JSX.Element {
   return <bdi class={`name ${more}`}>{visible(children)}</bdi>;
 }
@@ -50,7 +50,7 @@ export function Time({ at }: { at: string | number | undefined | null }): JSX.El
   );
 }
 
-/** Says for how long something has been so, or since when where a reader likes instants. */
+/** Shows how long something has lasted, or, if the user prefers exact times, since when. */
 export function Since({ at }: { at: string }): JSX.Element {
   const instant = Date.parse(at);
   const isRelative = clock.value === 'relative';
@@ -62,7 +62,7 @@ export function Since({ at }: { at: string }): JSX.Element {
 }
 
 export function Trouble({ problem }: { problem: Problem | undefined }): JSX.Element | null {
-  // Whoever is not let in is asked to sign in.
+  // If credentials are missing, the sign-in dialog is shown instead.
   if (!problem || (problem.status === 401 && turnedAway.value)) return null;
   return (
     <div class="trouble" role="alert">
@@ -80,7 +80,7 @@ export function Refresh({ refresh }: { refresh: () => Promise<void> }): JSX.Elem
   );
 }
 
-/** Sets keys of the page while a part is shown: from when it is painted on. */
+/** Sets keys of the page while a component is mounted. They work as soon as the component is painted. */
 export function useKeys(keys: Record<string, () => void>): void {
   const newest = useRef(keys);
   newest.current = keys;
@@ -103,18 +103,18 @@ interface RowsProps {
   count: number;
   height: number;
   label: string;
-  /** The row to keep in view. */
+  /** Index of the row to keep in view. */
   at?: number | undefined;
   draw: (index: number) => JSX.Element;
   onEnd?: () => void;
-  /** What stays above the rows. */
+  /** Content above the rows, which does not scroll. */
   head?: JSX.Element | null;
   class?: string;
 }
 
-/** Ours: rows drawn beyond those that can be seen, above and below. */
+/** Number of rows drawn above and below the visible rows. Our choice. */
 const ROWS_BEYOND = 12;
-/** The height of what stays above the rows, as the stylesheet has it. */
+/** Height of the content above the rows, as in the stylesheet. */
 const HEAD = 30;
 
 export function Rows({ count, height, label, at, draw, onEnd, head, class: more = '' }: RowsProps): JSX.Element {
@@ -167,7 +167,7 @@ export function Rows({ count, height, label, at, draw, onEnd, head, class: more 
   );
 }
 
-/** Says whether the window is no wider than so many pixels; those of the stylesheet are 700 and 1000. */
+/** Returns whether the window is at most this wide. The widths are those of the stylesheet. */
 export function useNarrow(pixels: 700 | 1000 = 700): boolean {
   const query = `(max-width: ${pixels}px)`;
   const [narrow, setNarrow] = useState(() => matchMedia(query).matches);
@@ -182,10 +182,13 @@ export function useNarrow(pixels: 700 | 1000 = 700): boolean {
 
 // ---- payloads ------------------------------------------------------------------------------------------------------
 
-/** Ours: characters of a text, and members of an object, that are shown before somebody asks for more. */
+/**
+ * Maximum number of characters of a text, and of members of an object, that are shown before the user asks for more.
+ * Our choice.
+ */
 const TEXT_SHOWN_MAX = 400;
 const MEMBERS_SHOWN_MAX = 40;
-/** Ours: objects and arrays up to this many levels are opened at first. */
+/** Number of levels of objects and arrays that are expanded initially. Our choice. */
 const LEVELS_OPEN_MAX = 2;
 
 function Text({ text }: { text: string }): JSX.Element {
@@ -209,7 +212,7 @@ function Tree({ json, name, level }: { json: string; name?: string; level: numbe
   const [shown, setShown] = useState(MEMBERS_SHOWN_MAX);
   const label = name === undefined ? null : <span class="key">{visible(name)}: </span>;
   if (!isTree) {
-    // A number is shown as it was recorded: the browser's form of it may be another number.
+    // A number is shown as it was recorded, because the browser may convert it to another number.
     const isText = json.startsWith('"');
     const kind = isText ? 'string' : json === 'null' ? 'object' : /^[tf]/.test(json) ? 'boolean' : 'number';
     return (
@@ -249,7 +252,7 @@ function Tree({ json, name, level }: { json: string; name?: string; level: numbe
   );
 }
 
-/** JSON as it was recorded: numbers, members that stand twice and their order. */
+/** JSON as it was recorded: with the original numbers, duplicate members and order. */
 export function Payload({ json, name }: { json: string; name?: string }): JSX.Element {
   const [copied, setCopied] = useState(false);
   const copy = (): void => {

@@ -1,4 +1,5 @@
-// Histories in words: the subject and the outcome of each event, why a run stands as it does. Pure.
+// Descriptions of histories for people: subject and outcome of each event, and the reason for the state of a run. Pure
+// functions.
 import { rawOf } from './raw';
 import { type Event, type Schemas, closes } from './fold';
 import { duration, lasting, millisecondsOf, relative } from './time';
@@ -28,7 +29,10 @@ export function toneOf(event: Event): Tone {
   return 'plain';
 }
 
-/** Returns what an event is about: the names in it that a reader looks for. `find` gives events of the same run. */
+/**
+ * Returns the subject of an event, that is, the names in it that a user looks for. `find` returns events of the same
+ * run.
+ */
 export function subjectOf(event: Event, find: (id: number) => Event | undefined): string {
   const scheduled = (id: number): string => {
     const by = find(id);
@@ -128,13 +132,16 @@ export function payloadsOf(event: Event): [string, string][] {
   return PAYLOADS.filter((name) => fields[name] !== undefined).map((name) => [name, rawOf(event, name)]);
 }
 
-/** Returns the other fields of an event, those that everyone has left out. */
+/** Returns the fields of an event that are neither payloads nor common to all events. */
 export function fieldsOf(event: Event): [string, unknown][] {
   const hidden = new Set<string>(['id', 'type', 'timestamp', ...PAYLOADS]);
   return Object.entries(event).filter(([name, value]) => !hidden.has(name) && value !== null && value !== undefined);
 }
 
-/** Returns which try an activity is in or waits for, and of how many by its policy; or that it has had its last one. */
+/**
+ * Describes the attempt of an activity: its number, and the maximum of the retry policy; or that the attempts are
+ * exhausted.
+ */
 export function triesOf(activity: {
   attempt: number;
   maximumAttempts?: number | null;
@@ -150,7 +157,7 @@ export function triesOf(activity: {
   return `attempt ${attempt} of ${maximumAttempts}`;
 }
 
-/** Returns how a run stands: its status, or the flag that says more where it is open. */
+/** Returns the status of a run, or, for an open run, the condition that describes it more precisely. */
 export function standingOf(run: {
   status: string;
   paused?: unknown;
@@ -173,20 +180,25 @@ export function standingOf(run: {
 const who = (identity: string | null | undefined): string => (identity ? ` by ${identity}` : '');
 const why = (reason: string | null | undefined): string => (reason ? `: ${reason}` : '');
 
-/** A failure that is not to be retried ends the attempts before their maximum. */
+/**
+ * Describes an activity without further attempts. A failure that must not be retried ends the attempts before their
+ * maximum.
+ */
 const exhausted = (attempt: number, most: number | null | undefined): string =>
   most != null && attempt > most ? `has exhausted its ${most} attempts` : 'has failed and is not retried';
 
-/** Returns the first line of a failure's details that says something to people, if there is one. */
+/** Returns the first line of the message in a failure's details, if there is one. */
 function messageOf(details: unknown): string {
   const found = typeof details === 'object' && details !== null ? (details as { message?: unknown }).message : details;
   return typeof found === 'string' ? (found.trim().split('\n')[0] ?? '').slice(0, MESSAGE_MAX) : '';
 }
 
-/** Ours: characters of a failure's message that a headline shows. */
+/** Maximum number of characters of a failure's message in a headline. Our choice. */
 const MESSAGE_MAX = 200;
 
-/** Returns the state of a run in a sentence or two, with its cause and what it waits for. `last` is its closing event. */
+/**
+ * Describes the state of a run in one or two sentences, with its cause and what it waits for. `last` is its last event.
+ */
 export function reasonOf(run: Described, last: Event | undefined, now: number): string {
   const activity = (name: string): string => `activity ${name}`;
   switch (standingOf(run)) {
@@ -257,14 +269,14 @@ function openReason(run: Described, now: number): string {
   return `Waiting for ${waits.slice(0, 5).join(', ')}${waits.length > 5 ? ` and ${waits.length - 5} more` : ''}.`;
 }
 
-/** Returns the reason of a closed run with its line of details, fit to be shown; empty if it has neither. */
+/** Returns the reason of a closed run and the first line of its details, for display. Empty if the run has neither. */
 export function closeReason(run: { reason?: string | null; detailsLine?: string | null }): string {
   return visible([run.reason, run.detailsLine].filter(Boolean).join(': '));
 }
 
 type Closed = Pick<Described, 'startedAt' | 'closedAt'> & Partial<Pick<Described, 'reason' | 'detailsLine'>>;
 
-/** Says how a run closed. `last` is its closing event. */
+/** Describes how a run closed. `last` is its closing event. */
 export function closedReason(run: Closed, last: Event | undefined): string {
   const took = run.closedAt ? ` after ${duration(Date.parse(run.closedAt) - Date.parse(run.startedAt))}` : '';
   const { detailsLine } = run;
@@ -287,7 +299,7 @@ export function closedReason(run: Closed, last: Event | undefined): string {
   }
 }
 
-/** Shows characters that would act rather than be seen, such as terminal escapes and marks that turn text around, as signs. */
+/** Replaces control characters, such as terminal escapes and marks of text direction, by visible symbols. */
 export function visible(text: string): string {
   return text
     .replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (c) =>
@@ -304,7 +316,7 @@ export interface Metrics {
   domains: Map<string, Map<string, number>>;
 }
 
-/** Reads what the pages need of the service's metrics, Prometheus's text. */
+/** Parses the metrics of the service that the pages need, in the text format of Prometheus. */
 export function readMetrics(text: string): Metrics {
   const values = new Map<string, number>();
   const domains = new Map<string, Map<string, number>>();

@@ -14,7 +14,9 @@ test('a clock is off by what no time that an answer takes can explain', () => {
   assert.equal(aheadBy(at + 5001, at, at), 5001);
 });
 
-/** Has the service answer with these, one after the other; each is called when it is asked for. */
+/**
+ * Simulates a service that returns these responses in order. Each function is called when its response is requested.
+ */
 function answering(...answers: (() => Response)[]): string[] {
   const asked: string[] = [];
   globalThis.fetch = (path) => {

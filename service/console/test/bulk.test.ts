@@ -7,7 +7,7 @@ import { NOTHING, has, isEmpty, toggle } from '../src/selection';
 
 const targets = (count: number): Target[] =>
   Array.from({ length: count }, (_, n) => ({ workflowId: `w${n}`, runId: `r${n}` }));
-/** Gives these pages, then none. */
+/** Returns a function that returns these pages in order, then empty ones. */
 const pages = (...all: Target[][]) => {
   const rest = [...all];
   return () => Promise.resolve(rest.shift() ?? []);

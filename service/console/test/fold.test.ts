@@ -6,7 +6,7 @@ import { barsOf, barsOfAll, scaleOf } from '../src/bars';
 
 const START = Date.parse('2026-11-23T06:00:00.000Z');
 
-/** A history of short lines: seconds, type, fields. Ids are given in order. */
+/** Creates a history from short lines: seconds, type, fields. Ids are consecutive. */
 function history(...lines: [number, string, object?][]): Row {
   return new Row(
     lines.map(

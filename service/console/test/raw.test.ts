@@ -4,7 +4,7 @@ import { parse, pretty, rawList, rawOf, textOf } from '../src/raw';
 import { readHistory } from '../src/recorded';
 import { payloadsOf, triesOf } from '../src/words';
 
-/** What JSON.parse would lose or change. */
+/** Numbers that JSON.parse would change. */
 const NUMBERS = ['18446744073709551617', '9007199254740993', '-0', '1.0', '0.1000', '1e400', '-1E-400', '1e2', '0.1'];
 const TEXTS = ['"\\u2028"', '"\\ud800"', '"\\u0041"', '"a\\/b"', '"\\"{[,:"', '"\\\\"', '"漢"'];
 

@@ -1,9 +1,9 @@
-// What is done by hand on the pages: each with its dialog, what comes of it in the history, and what a refusal leaves.
+// Tests of actions on the pages: their dialogs, their effects on the history, and refusals.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { until } from './browser.mjs';
 
-/** `at` gives the browser, the service, and how a run is opened; it is asked within tests alone. */
+/** `at` returns the browser, the service, and a function that opens a run. It is called only in tests. */
 export function actionsByHand(at) {
   const act = (name) => at().browser.click('.run-head .act', name);
   const fill = async (field, text) => {
@@ -31,7 +31,7 @@ export function actionsByHand(at) {
     await browser.shows('.lack', 'Not valid JSON.');
     await fill('input', ', "of": [1]}');
     await submit();
-    // It is said for a while, from when the dialog closes on.
+    // The message is shown for some seconds after the dialog has closed.
     const isSaid = `() => !document.querySelector('dialog[open]') && document.querySelector('.said').innerText.includes('done')`;
     await until('the dialog is gone, and it is said that it is done', () => browser.run(isSaid));
     await browser.shows('.card .event', 'remark · kim');
@@ -116,7 +116,7 @@ export function actionsByHand(at) {
     const [started] = (await events('order-1003', 'DeciderStarted')).slice(1);
     await open('order-1003');
     await act('Reset');
-    // Without a selected event, the one before the last decision is proposed.
+    // Without a selected event, the event before the last decision is proposed.
     const scheduled = (await events('order-1003', 'DeciderScheduled')).at(-1);
     await browser.shows('.act-dialog label', 'proposed: the decider makes its last decision again');
     assert.equal(await browser.run('() => document.querySelector("#act-eventId").value'), String(scheduled.id));
@@ -198,7 +198,7 @@ export function actionsByHand(at) {
       await submit();
       await isClosed();
     };
-    // It is unfolded while somebody has to do something about it.
+    // The section is open while the activity needs attention.
     await browser.click('.by-hand:not([open]) summary');
     await say('Pause', 'reason', 'it rains');
     await browser.shows('.run-head .badge', 'blocked');
@@ -219,7 +219,7 @@ export function actionsByHand(at) {
     await browser.click('[aria-label="Actions for nightly-archive"] .act', 'Trigger');
     await submit();
     await isClosed();
-    // It may have acted by itself, too, if this goes on around half past two.
+    // The schedule itself may start a run, too, if the test runs around half past two.
     await browser.shows('.schedule li', ', trigger archive-nightly');
     await browser.click('[aria-label="Actions for nightly-archive"] .act', 'Pause');
     await fill('reason', 'moving house');

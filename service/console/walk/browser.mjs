@@ -3,7 +3,10 @@ import { chromium } from 'playwright-core';
 
 /** Factor by which the browser is slowed down: `BATON_WALK_SLOW`. */
 const SLOW = Number(process.env['BATON_WALK_SLOW'] ?? 1);
-/** Time limit of a condition. Ours: longer than any page takes on a machine ten times slower than a desktop. */
+/**
+ * Time limit of a condition, in milliseconds. Our choice: longer than any page takes on a machine ten times slower than
+ * a desktop.
+ */
 export const PATIENCE_MS = 60_000 * SLOW;
 /** Interval between checks of a condition. */
 const CHECK_MS = 15;
@@ -27,7 +30,7 @@ export async function until(what, found, patience = PATIENCE_MS, why = () => '')
 const escaped = (words) => new RegExp(words.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
 
 export class Browser {
-  /** Tabs' DevTools sessions. */
+  /** DevTools sessions of the tabs. */
   sessions = new WeakMap();
   messages = [];
   /** Dialogs that pages opened with `alert` or the like. */
@@ -61,7 +64,10 @@ export class Browser {
     await this.tab.goto(url);
   }
 
-  /** Returns the result of a function that runs in the page. It is given as text, and sees nothing else of this file. */
+  /**
+   * Returns the result of a function that runs in the page. The function is passed as text, so it cannot use other
+   * names of this file.
+   */
   async run(script, ...args) {
     return until('the page runs a script', async () => {
       try {
@@ -88,7 +94,7 @@ export class Browser {
     return this.tab.setViewportSize({ width, height });
   }
 
-  /** Emulates a reader who prefers `light` or `dark`. */
+  /** Emulates a user who prefers `light` or `dark`. */
   scheme(colorScheme) {
     return this.tab.emulateMedia({ colorScheme });
   }
@@ -139,7 +145,7 @@ export class Browser {
     await field.pressSequentially(text);
   }
 
-  /** Types instead of a field's text. */
+  /** Replaces a field's text by typing. */
   replace(selector, text) {
     return this.tab.locator(selector).fill(text);
   }
@@ -175,7 +181,7 @@ export class Browser {
 
   /** Returns the errors and warnings since the last call, among them violations of the content security policy. */
   async complaints() {
-    // Messages come in order: those before the result of a script are here.
+    // Messages arrive in order, so all messages before the result of a script have arrived.
     await this.run('() => true');
     return this.messages.splice(0);
   }

@@ -1,9 +1,9 @@
-// What is done on the page of runs: the same to many of them, runs that are started, and views that are kept.
+// Tests of the page of runs: actions on many runs, starting runs, and saved views.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { until } from './browser.mjs';
 
-/** `at` gives the browser, the service, and how a run is opened; it is asked within tests alone. */
+/** `at` returns the browser, the service, and a function that opens a run. It is called only in tests. */
 export function runsByHand(at) {
   const fill = (field, text) => at().browser.type(`#act-${field}`, text);
   const submit = (words = '') => at().browser.click('dialog[open] .main', words);
@@ -32,7 +32,7 @@ export function runsByHand(at) {
     await browser.press('k', 'x', 'x');
     await browser.shows('.bulk', '2 selected');
     assert.equal(await rows('.row.selected input:checked'), 2);
-    // The mouse does the same, and keys go on being heard.
+    // A click selects, too, and keys still work after it.
     await browser.click('.row.run .select input');
     await browser.shows('.bulk', '1 selected');
     await browser.press('k', 'k', 'x');
@@ -78,7 +78,7 @@ export function runsByHand(at) {
     assert.equal(await rows('.trouble'), 0, 'that is no error');
     await browser.click('dialog[open] button', 'Close');
     await browser.shows('.row.run .badge', 'terminated');
-    // One that is closed is left out from the beginning.
+    // A closed run is left out from the beginning.
     await browser.press('k', 'k', 'x', 'j', 'x', 'j', 'x');
     await browser.click('.bulk .act', 'Signal');
     await browser.shows('.planned', '1 run already closed: not affected.');
@@ -90,7 +90,7 @@ export function runsByHand(at) {
     await browser.shows('.progress', '0 runs signaled, 2 failed.');
     await browser.click('dialog[open] button', 'Close');
     await isClosed();
-    // The browser says it, too, when a request is refused.
+    // The browser reports refused requests as errors, too.
     await browser.complaints();
   });
 
@@ -107,7 +107,7 @@ export function runsByHand(at) {
     await browser.shows('.planned', 'and 222 more.');
     assert.equal(await count('type=all-of-them&status=open'), 230, 'until now nothing was done');
     await fill('reason', 'the shop has closed');
-    // Some are done, and then none until it has been stopped.
+    // Lets some requests succeed, and holds all further requests until the work has been stopped.
     await browser.run(`() => {
       const ask = window.fetch;
       let asked = 0;

@@ -1,17 +1,20 @@
-// What every page holds: an address that can be shared, a phone's width, the keyboard, what it may transfer; and what is said while
-// something is looked for.
+// Tests of properties that every page has: an address that can be shared, a layout for phones, keys, and a limit for
+// transferred bytes. Also tests the progress that is shown during a search.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { until } from './browser.mjs';
 import { Service } from './service.mjs';
 
-/** Source: what the console promises to transfer at most. */
+/** Maximum number of transferred bytes. Source: docs/performance.md. */
 const TRANSFERRED_BYTES_MAX = 250_000;
-/** Runs that go by while somebody looks, and how many of them are started at once. */
+/** Number of runs that are started while a page is open, and number of concurrent starts. */
 const RUNS_GO_BY = 10_000;
 const AT_ONCE = 32;
 
-/** `at` gives the browser, the service, and how a run is opened; `pages` are all pages, each with what it shows. */
+/**
+ * `at` returns the browser, the service, and a function that opens a run. `pages` lists all pages, each with an element
+ * that it shows.
+ */
 export function heldByAll(at, pages) {
   test('every page is a URL that shows it again, and complains of nothing', async () => {
     const { browser, service } = at();
@@ -19,7 +22,7 @@ export function heldByAll(at, pages) {
       await show();
       await browser.shows(selector, words);
       const path = await browser.path();
-      // A dialog is no view, and an answer has to be asked for again.
+      // Dialogs have no address, and the answer to a query must be requested again.
       if (/dialog|many runs|a start|a query/.test(name)) continue;
       await browser.go('about:blank');
       await browser.go(service.url + path);
@@ -50,7 +53,7 @@ export function heldByAll(at, pages) {
 
   test('every page hears the keys: ? shows them, / leads to the search, j and k go through its rows, Enter opens', async () => {
     const { browser, address } = at();
-    // The row itself: what it says may change each second.
+    // The test checks the row itself, because its text may change every second.
     const focused = (isSo) =>
       browser.run(`() => {
         const row = document.activeElement.closest('[data-row]');
@@ -133,7 +136,7 @@ export function heldByAll(at, pages) {
     } finally {
       await browser.devtools('Network.setBlockedURLs', { urls: [] });
     }
-    // That a file is blocked is an error, which the browser says.
+    // The browser reports the blocked file as an error.
     await browser.complaints();
     await browser.go(address('default/workflows'));
     await browser.shows('.row.run');
@@ -142,7 +145,7 @@ export function heldByAll(at, pages) {
 
   test('a list that is long in coming says at how many runs was looked, and of how many', async () => {
     const { browser, address } = at();
-    // The service answers as one with many runs does to whom few of them matter.
+    // Simulates the responses of a service with many runs, few of which match.
     const source = `{
       const ask = window.fetch;
       let pages = 0;
@@ -196,7 +199,7 @@ export function heldByAll(at, pages) {
     await browser.shows('.goto', 'There is no such turn.');
     await goTo('somewhere');
     await browser.shows('.goto', 'Enter an event');
-    // Longer than what a page holds, so that its first turns are not here.
+    // The history is longer than one page, so its first turns are not loaded.
     const { runId } = await service.call('GET', '/workflows/long');
     const found = await service.call('GET', `/workflows/long/history?limit=1000&after=900`);
     const second = found.events.find(({ type }) => type === 'DeciderScheduled');
@@ -206,7 +209,7 @@ export function heldByAll(at, pages) {
     await browser.shows('.panel h2', `${second.id} DeciderScheduled`);
     await browser.go(`${service.url}/console/default/workflows/long/${runId}/events`);
     await browser.shows('.event-rows .row');
-    // Its events come many to an instant: the first of that one.
+    // Many events have the same time. The first of them must be found.
     await goTo(second.timestamp);
     await until('an event of that time', async () => {
       const id = Number((await browser.path()).match(/event=(\d+)/)?.[1]);
@@ -214,7 +217,7 @@ export function heldByAll(at, pages) {
       const { events } = await service.call('GET', `/workflows/long/history?limit=2&after=${Math.max(0, id - 2)}`);
       return events[1].timestamp === second.timestamp && events[0].timestamp < second.timestamp;
     });
-    // A turn has no number where what was before it is not here.
+    // A turn has no number if the earlier events are not loaded.
     await browser.go(`${service.url}/console/default/workflows/long/${runId}/turns?event=${second.id}`);
     await browser.shows('.card.chosen h2', 'Turn ');
     assert.deepEqual(await browser.complaints(), []);
@@ -246,7 +249,7 @@ export function heldByAll(at, pages) {
       await browser.shows('.side', 'you');
       assert.deepEqual(await browser.complaints(), []);
     } finally {
-      // The page goes first: it would go on asking a service that is gone, and complain.
+      // The page is left first, because it would report errors when the service has ended.
       await browser.go('about:blank');
       await service.close();
       await browser.complaints();
@@ -274,7 +277,7 @@ export function heldByAll(at, pages) {
       };
       const starting = Promise.all(Array.from({ length: AT_ONCE }, start));
       await browser.shows('.newer', ' newer');
-      // Rows stay, and what is newer comes when it is wanted.
+      // Known rows stay, and newer rows are added on request.
       await browser.shows('.row.run', 'first');
       await browser.click('.newer');
       await browser.shows('.row.run', 'by-');
@@ -290,7 +293,7 @@ export function heldByAll(at, pages) {
       assert.ok(drawn < 100, `${drawn} rows are drawn`);
       assert.deepEqual(await browser.complaints(), []);
     } finally {
-      // The page goes first: it would go on asking a service that is gone, and complain.
+      // The page is left first, because it would report errors when the service has ended.
       await browser.go('about:blank');
       await service.close();
       await browser.complaints();

@@ -1,38 +1,38 @@
-// Measures the console in a browser against a service of its own, with figures to print: what docs/performance.md promises of it.
+// Measures the console in a browser with a separate service, and prints the figures of docs/performance.md.
 //
 //   node walk/measure.mjs runs [N]              a list of N runs (1,000,000): first paint, rows, keys, filters
-//   node walk/measure.mjs events [N]            a run of N events (1,000,000): the same, in its four views
-//   node walk/measure.mjs follow [MINUTES [A]]  memory of a page that follows A events a second (1,000) for so long (10)
-//   node walk/measure.mjs idle [PAGES]          what so many open pages (1,000) cost the service for a minute in which nothing happens
+//   node walk/measure.mjs events [N]            a run of N events (1,000,000): the same measures, in its four views
+//   node walk/measure.mjs follow [MINUTES [A]]  memory of a page that follows A events (1,000) per second
+//   node walk/measure.mjs idle [PAGES]          cost of PAGES open pages (1,000) for the service in an idle minute
 //
-// Needs target/dist/baton (or another as BATON says), Chromium.
+// Needs Chromium, and target/dist/baton or the program that BATON names.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { Browser, until } from './browser.mjs';
 import { Service } from './service.mjs';
 
-/** Ours: requests under way while something is made. */
+/** Number of concurrent requests while data is created. Our choice. */
 const AT_ONCE = 64;
-/** Ours: how often each page is opened, and each key pressed. */
+/** Number of times that each page is opened, and that each key is pressed. Our choice. */
 const OPENINGS = 10;
 const PRESSES = 60;
 /** Decisions of one turn. Source: the limit of a turn's decisions. */
 const MARKERS_A_TURN = 2500;
-/** Ours: of the last turns of a long run. */
+/** Number of markers in each of the last turns of a long run. Our choice. */
 const MARKERS_AT_LAST = 12;
-/** Ours: as long as nothing may happen. */
+/** Duration of a measurement without events, in seconds. Our choice. */
 const IDLE_S = 60;
-/** Ours: turns a second of the run that is followed. */
+/** Turns per second of the followed run. Our choice. */
 const TURNS_A_SECOND = 10;
-/** Events of such a turn beside its markers: Signal, DeciderScheduled, DeciderStarted, DeciderCompleted. */
+/** Events of a turn in addition to its markers: Signal, DeciderScheduled, DeciderStarted, DeciderCompleted. */
 const EVENTS_BESIDE = 4;
 
 const say = (...words) => console.log(...words);
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
 
-/** Faster than `fetch`, of which a million take an hour. */
+/** Sends a request. Faster than `fetch`, which takes an hour for a million requests. */
 function post(service, path, body) {
   return new Promise((done, failed) => {
     const text = JSON.stringify(body);
@@ -56,7 +56,7 @@ function post(service, path, body) {
 }
 
 const idOf = (number) => `order-${String(number).padStart(7, '0')}`;
-/** One that started early. */
+/** Number of a run that was started early. */
 const earlyOf = (count) => Math.floor(count / 80);
 
 async function makeRuns(service, count) {
@@ -82,7 +82,7 @@ async function beginLong(service) {
   await post(service, '/workflows', { workflowId: 'long', workflowType: 'long', taskList: 'long' });
 }
 
-/** One turn of the long run, which records so many markers. */
+/** Completes one turn of the long run with this number of markers. */
 async function turn(service, markers) {
   const task = await post(service, '/task-lists/long/decider/poll', {});
   const decisions = Array.from({ length: markers }, (_, number) => ({
@@ -98,14 +98,17 @@ async function makeEvents(service, count) {
   await beginLong(service);
   for (let there = await turn(service, 0); there < count;) {
     await post(service, '/workflows/long/signals/more', {});
-    // The newest are as turns are in life.
+    // The newest turns have a realistic size.
     const missing = count - there - EVENTS_BESIDE;
     const markers = missing > 2 * MARKERS_A_TURN ? MARKERS_A_TURN : MARKERS_AT_LAST;
     there = await turn(service, Math.max(0, Math.min(markers, missing)));
   }
 }
 
-/** What every page that opens notes: when it has painted first, when something of this is there, and how long keys take. */
+/**
+ * Script that records in every page: the time of the first paint, the time when the first data is shown, and the
+ * durations of key presses.
+ */
 const NOTES = `
   window.noted = { keys: [] };
   const seen = new MutationObserver(() => {
@@ -232,7 +235,10 @@ async function follow(service, browser, minutes, pace) {
   await maker;
 }
 
-/** What a process has used: ticks of processor time, bytes of memory, and how often its threads have gone to sleep and woken. */
+/**
+ * Returns the resources used by a process: ticks of processor time, bytes of memory, and number of times that its
+ * threads have slept and woken.
+ */
 function usage(pid) {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
   const ticks = Number(stat[11]) + Number(stat[12]);
@@ -259,7 +265,7 @@ async function idle(service, pages) {
     const after = [usage(pid), await requests(service)];
     const [ms, woken] = ['ms', 'woken'].map((name) => after[0][name] - before[0][name]);
     const mib = (after[0].bytes / (1 << 20)).toFixed(1);
-    // One request is the look itself.
+    // One request is the request for the metrics themselves.
     const asked = after[1] - before[1] - 1;
     say(`${what}: in ${IDLE_S} s ${ms} ms of processor time, ${woken} wakes, ${asked} requests; ${mib} MiB`);
     return after[0].bytes;

@@ -1,12 +1,12 @@
-// What is done in the very moment that a page is painted, and what happens while it is read: neither is lost.
+// Tests of input at the moment when a page is painted, and of changes while a page reads data. Neither may be lost.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { until } from './browser.mjs';
 import { Service } from './service.mjs';
 
-/** `at` gives the browser, the service, and how a run is opened; it is asked within tests alone. */
+/** `at` returns the browser, the service, and a function that opens a run. It is called only in tests. */
 export function inTheMoment(at) {
-  /** Runs a script in each page that is loaded, before those of its own. */
+  /** Runs a script in each loaded page, before the scripts of the page. */
   const within = async (source, walk) => {
     const { identifier } = await at().browser.devtools('Page.addScriptToEvaluateOnNewDocument', { source });
     try {
@@ -15,7 +15,7 @@ export function inTheMoment(at) {
       await at().browser.devtools('Page.removeScriptToEvaluateOnNewDocument', { identifier });
     }
   };
-  /** Does something once, as soon as there is such an element and before anybody can have seen it. */
+  /** Returns a script that does something once, as soon as an element exists and before the page is painted. */
   const asSoonAs = (selector, does) => `{
     let isDone = false;
     new MutationObserver(() => {
@@ -24,7 +24,7 @@ export function inTheMoment(at) {
       ${does}
     }).observe(document, { childList: true, subtree: true });
   }`;
-  /** Holds requests whose path is such a one, until `goOn` is called. */
+  /** Returns a script that holds requests whose path matches, until `goOn` is called. */
   const holding = (path) => `{
     const ask = window.fetch;
     window.held = 0;
@@ -58,7 +58,7 @@ export function inTheMoment(at) {
       await browser.go(address(`default/workflows/order-1005/${runId}/turns`));
       await browser.shows('.event-rows', 'WorkflowSuccess');
     });
-    // The page of runs has the search, and is not here yet when the first letters are typed.
+    // The search field is on the page of runs, which is not shown yet when the first letters are typed.
     await browser.go(address('default/schedules'));
     await browser.shows('.schedule');
     await browser.press('/', ...'type:order');
@@ -67,7 +67,7 @@ export function inTheMoment(at) {
 
   test('what happens after a list was read, and before it is followed, is shown', async () => {
     const { browser } = at();
-    // One in which nothing else happens, as that would be told.
+    // A separate service, in which no other changes occur. Another change would make the page read again.
     const service = await Service.open();
     try {
       await within(holding('/changes$/'), async () => {
@@ -81,7 +81,7 @@ export function inTheMoment(at) {
         await browser.shows('.row.run', 'between');
       });
     } finally {
-      // The page goes first: it would go on asking a service that is gone, and complain.
+      // The page is left first, because it would report errors when the service has ended.
       await browser.go('about:blank');
       await service.close();
       await browser.complaints();

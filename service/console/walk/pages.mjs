@@ -1,9 +1,9 @@
-// Pages beside the runs: recorded histories, types, domains, schedules' times, and what a decider says in Markdown.
+// Tests of recorded histories, types, domains, times of schedules, and Markdown written by deciders.
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { until } from './browser.mjs';
 
-/** What an approval's decider answers to the query `page`. */
+/** Answer of an approval's decider to the query `page`. */
 const PAGE = `# Budget 2027
 
 Ann asks for **12,900 EUR**, *for the first half of the year*.
@@ -19,7 +19,7 @@ Ann asks for **12,900 EUR**, *for the first half of the year*.
 
 See [what was asked](query:asked), [the runs](/console/default/workflows) or [the rules](https://example.org/).
 `;
-/** What somebody else would have in it. */
+/** Markdown with hostile content. */
 const HOSTILE = `
 > <img src=x onerror=alert(1)> [nothing](javascript:alert(1)) ![alt](https://example.org/x.png)
 
@@ -28,7 +28,7 @@ const HOSTILE = `
 \`\`\`
 `;
 
-/** Answers the next task of a list, if one comes in time, as a decider that knows these queries and decides this. */
+/** Answers the next task of a list, if one arrives in time, with these answers to queries and these decisions. */
 async function answerNext(service, list, answers, decisions = [], seconds = 20) {
   const poll = { queries: true, identity: 'decider@walk' };
   const task = await service.call('POST', `/task-lists/${list}/decider/poll`, poll, { prefer: `wait=${seconds}` });
@@ -42,7 +42,7 @@ async function answerNext(service, list, answers, decisions = [], seconds = 20) 
   await service.call('POST', `/v1/decider-tasks/${task.token}/complete`, body);
 }
 
-/** Answers what is asked, one task after the other, until the page shows these words. */
+/** Answers one task after the other until the page shows these words. */
 async function answerUntil({ browser, service }, selector, words, list, answers) {
   const seen = `(selector, words) => [...document.querySelectorAll(selector)]
     .some((one) => one.innerText.includes(words))`;
@@ -53,7 +53,7 @@ async function answerUntil({ browser, service }, selector, words, list, answers)
   });
 }
 
-/** Opens the page of an approval whose decider is this test, and answers it. */
+/** Opens the page of an approval whose decider is this test, and answers its query. */
 export async function askApproval({ browser, service, address }, more = '') {
   const workflowId = 'approve-budget-page';
   const taskList = 'approvals-page';
@@ -71,7 +71,7 @@ export async function askApproval({ browser, service, address }, more = '') {
   return { workflowId, taskList, runId };
 }
 
-/** `at` gives the browser, the service, and how a run is opened; it is asked within tests alone. */
+/** `at` returns the browser, the service, and a function that opens a run. It is called only in tests. */
 export function morePages(at) {
   const fill = (field, text) => at().browser.type(`#act-${field}`, text);
   const submit = () => at().browser.click('dialog[open] .main');
@@ -111,7 +111,7 @@ export function morePages(at) {
     await browser.press('2');
     await browser.shows('.view svg');
     assert.equal(await count('.act'), 0, 'nothing can be done with it');
-    // One event a line, of a run that was open.
+    // Drops a file with one event per line, recorded while the run was open.
     const open = (await service.history('site-north')).map((event) => JSON.stringify(event)).join('\n');
     await drop('lines.jsonl', open);
     await browser.shows('.run-head h1', 'site-north');
@@ -197,7 +197,7 @@ export function morePages(at) {
     const { browser, open, service } = at();
     await open('order-1005', 'events');
     await browser.shows('.event-rows .row');
-    // What the link would save is looked at; and it comes in many pages.
+    // The test reads the data that the link would save. The data consists of many pages.
     await browser.run(`() => {
       window.saved = [];
       const make = URL.createObjectURL;
@@ -302,7 +302,7 @@ export function morePages(at) {
     const { workflowId, taskList } = await askApproval({ browser, service, address }, HOSTILE);
     await browser.shows('.asked h2', 'Budget 2027');
     await browser.shows('.asked td', '10,000');
-    // What is markup is shown, and no link leads to a script.
+    // Markup is shown as text, and no link leads to a script.
     await browser.shows('.asked blockquote', '<img src=x onerror=alert(1)> nothing [alt]');
     await browser.shows('.asked pre', '<script>alert(1)</script>');
     assert.equal(await count('.asked img, .asked script, .asked a[href^="javascript"]'), 0);
@@ -313,7 +313,7 @@ export function morePages(at) {
     assert.deepEqual([await value('-name'), await value('input')], ['approve', '{"share": 0.5}']);
     await submit();
     await isClosed();
-    // The page asks again, and its decider has something else to say.
+    // The page repeats the query, and the decider returns another answer.
     const [signal] = (await service.history(workflowId)).filter(({ type }) => type === 'Signal');
     assert.deepEqual([signal.name, signal.input], ['approve', { share: 0.5 }]);
     const answers = { page: { markdown: 'It **is** approved.' }, asked: { euros: 12900 } };
@@ -357,7 +357,7 @@ export function morePages(at) {
     await browser.click('.run-head .act', 'Signal');
     const offers = '() => [...document.querySelectorAll("datalist option")].map((one) => one.value)';
     assert.deepEqual(await browser.run(offers), ['order-paid']);
-    // Escape may close what is offered first.
+    // The dialog is not closed with Escape, because Escape may close the list of suggestions first.
     await browser.click('.act-dialog .dialog-buttons button', 'Cancel');
     await isClosed();
   });

@@ -1,11 +1,12 @@
-// The pictures of docs/console.md: each page in light, some in dark and at a phone's width.
+// Takes the pictures of docs/console.md: each page in light colors, and some in dark colors and in the width of a
+// phone.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { askApproval } from './pages.mjs';
 import { Service } from './service.mjs';
 import { openGuarded, signIn } from './signin.mjs';
 
-/** Ours: small enough for a repository, and letters that are still sharp. */
+/** Quality of the pictures. Our choice: small files for the repository, but with sharp letters. */
 const QUALITY = 70;
 
 async function retryDialog(browser, open) {
@@ -34,7 +35,7 @@ export async function takePictures({ browser, service, address, open }, folder) 
   const isToLookAt = process.env['PNG'] === '1';
   const take = async (name) => {
     const [format, quality] = isToLookAt ? ['png', undefined] : ['webp', QUALITY];
-    // Without a cursor that blinks, and with the focus nowhere.
+    // Removes the focus, so that no blinking cursor is in the picture.
     await browser.run('() => document.activeElement?.blur()');
     writeFileSync(join(folder, `${name}.${format}`), await browser.picture(format, quality));
   };
@@ -60,7 +61,7 @@ export async function takePictures({ browser, service, address, open }, folder) 
     await show();
     await browser.shows(selector);
     if (name === 'turns') await browser.click('.card .event', 'refund · refund-card');
-    // Counts come after the rows.
+    // The counts appear after the rows.
     await browser.run('() => new Promise((done) => setTimeout(done, 300))');
     if (isToLookAt || name !== 'timeline') await take(name);
     if (isToLookAt || name === 'timeline') {
@@ -75,7 +76,7 @@ export async function takePictures({ browser, service, address, open }, folder) 
     }
   }
   await browser.size(1280, 800);
-  /** What is shown, and to look at in all its ways. */
+  /** Takes the picture of a page. With the option for inspection, takes it in all variants. */
   const takeAll = async (name) => {
     await take(name);
     if (!isToLookAt) return;

@@ -1,11 +1,11 @@
-// A service of the walk's own: the binary as it was built, over a folder of its own; it can go away and come back.
+// A separate service for the tests: the built binary with a new data directory. It can be killed and started again.
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from './browser.mjs';
 
-/** With `--dev` the console is what dist/ has now, served by dev/server.mjs, and not what is in the binary. */
+/** With `--dev`, the console comes from dist/ and is served by dev/server.mjs. Otherwise it comes from the binary. */
 const isDev = process.argv.includes('--dev');
 
 const BINARY = process.env['BATON'] ?? new URL('../../../target/debug/baton', import.meta.url).pathname;
@@ -13,7 +13,7 @@ const DEV = new URL('../dev/server.mjs', import.meta.url).pathname;
 const FIXTURE = new URL('../dev/fixture.mjs', import.meta.url).pathname;
 
 export class Service {
-  /** One with this in its configuration, if anything. */
+  /** Starts a service with this configuration, if given. */
   static async open(configuration) {
     const service = new Service(mkdtempSync(join(tmpdir(), 'baton-walk-')));
     if (configuration) {
@@ -34,7 +34,7 @@ export class Service {
     return `http://${this.front ?? this.address}`;
   }
 
-  /** Starts it, the second time at the address that it had. */
+  /** Starts the process. After the first start, it uses the same address again. */
   async start() {
     const portFile = join(this.folder, 'port');
     rmSync(portFile, { force: true });
@@ -48,7 +48,7 @@ export class Service {
     begin();
     this.address = await until('the service is ready', () => {
       if (failed) throw failed;
-      // Somebody else may have had its port for a moment.
+      // Another process may have used the port for a moment, so the start is repeated.
       if (this.process.exitCode !== null) begin();
       try {
         return readFileSync(portFile, 'utf8').trim();
@@ -66,9 +66,9 @@ export class Service {
     }
   }
 
-  /** Ends it as a machine that fails does. */
+  /** Kills the process without a shutdown. */
   async kill() {
-    // Whoever is gone already says so no more.
+    // A process that has ended emits no further `exit` event.
     if (this.process.exitCode !== null || this.process.signalCode !== null) return;
     const gone = new Promise((done) => this.process.once('exit', done));
     this.process.kill('SIGKILL');
@@ -81,7 +81,7 @@ export class Service {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Makes the runs that the walk looks at. */
+  /** Creates the runs that the tests use. */
   async fill() {
     const fixture = spawn(process.execPath, [FIXTURE, this.url], { stdio: ['ignore', 'ignore', 'inherit'] });
     const code = await new Promise((done) => fixture.once('exit', done));
@@ -100,12 +100,12 @@ export class Service {
     return text ? JSON.parse(text) : undefined;
   }
 
-  /** What a command of the command line prints. */
+  /** Returns the output of a command of `baton`. */
   command(...args) {
     return execFileSync(BINARY, [...args, '--url', `http://${this.address}`], { encoding: 'utf8' });
   }
 
-  /** All events of the newest run of a workflow. */
+  /** Returns all events of the newest run of a workflow id. */
   async history(id) {
     const { events } = await this.call('GET', `/workflows/${encodeURIComponent(id)}/history?limit=1000`);
     return events;

@@ -1,4 +1,5 @@
-// Signing in where a service has credentials: what is asked for, what a level is offered, and what is left when a session is over.
+// Tests of signing in to a service with credentials: the dialog, the actions offered to each level, and the end of a
+// session.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import test from 'node:test';
@@ -18,7 +19,7 @@ secret-sha256 = "${digest('reader')}"
 readers = ["default"]
 `;
 
-/** A service with credentials, and a run. */
+/** Starts a service with credentials and one run. */
 export async function openGuarded() {
   const guarded = await Service.open(CONFIGURATION);
   const start = { workflowId: 'guarded-1', workflowType: 'order' };
@@ -31,11 +32,11 @@ export async function signIn(browser, who) {
   await browser.click('.sign-in .main');
 }
 
-/** `at` gives the browser; `findings` those of axe on the page that is shown. */
+/** `at` returns the browser. `findings` returns the findings of axe on the current page. */
 export function signingIn(at, findings) {
   const isSignedIn = () =>
     until('the dialog is gone', () => at().browser.run('() => !document.querySelector(".sign-in")'));
-  /** What a page of the service's own is told when it asks for this. */
+  /** Returns the response that a page of the service receives to a request. */
   const asked = (method, path, headers = {}) =>
     at().browser.run(
       `(method, path, headers) => fetch(path, { method, headers: { 'content-type': 'application/json', ...headers } })
@@ -70,7 +71,7 @@ export function signingIn(at, findings) {
       assert.deepEqual(await browser.run(buttons), [], 'nothing can be registered');
       await browser.go(`${guarded.url}/console/`);
       await browser.shows('.number b', '1');
-      // What is not offered is refused all the same.
+      // The service also refuses actions that the page does not offer.
       const signal = '/v1/domains/default/workflows/guarded-1/signals/s';
       const { body } = await asked('GET', '/v1/session');
       const token = { 'baton-csrf': body.csrfToken };
@@ -80,7 +81,7 @@ export function signingIn(at, findings) {
       await browser.shows('.sign-in h2', 'Sign in');
       assert.equal((await asked('GET', '/v1/session')).status, 401);
     } finally {
-      // The page goes first: it would go on asking a service that is gone, and complain.
+      // The page is left first, because it would report errors when the service has ended.
       await browser.go('about:blank');
       await guarded.close();
     }
@@ -99,7 +100,7 @@ export function signingIn(at, findings) {
       await browser.click('.run-head .act', 'Signal');
       await browser.type('#act--name', 'remark');
       await browser.type('#act-input', '{"n": 1}');
-      // It ends elsewhere, in another window or by whoever looks after the service.
+      // The session ends outside this page, for example in another window.
       const { body } = await asked('GET', '/v1/session');
       assert.equal((await asked('DELETE', '/v1/session', { 'baton-csrf': body.csrfToken })).status, 204);
       await browser.shows('.sign-in h2', 'Sign in again');
@@ -117,7 +118,7 @@ export function signingIn(at, findings) {
       assert.ok(!text.includes(digest('ops').slice(0, 12)), 'no secret is shown');
       assert.deepEqual(await findings(), []);
     } finally {
-      // The page goes first: it would go on asking a service that is gone, and complain.
+      // The page is left first, because it would report errors when the service has ended.
       await browser.go('about:blank');
       await guarded.close();
     }

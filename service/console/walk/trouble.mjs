@@ -1,4 +1,5 @@
-// What goes wrong while somebody looks: a run that is deleted, a clock that is wrong, a service that is replaced. And a family.
+// Tests of failures while a page is open: a deleted run, a wrong clock, and a replaced service. Also tests related
+// runs.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { appendFileSync, cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -10,7 +11,7 @@ import { Service } from './service.mjs';
 
 const HOUR_MS = 3_600_000;
 
-/** A console's files beside a server for them, so that they can be replaced. */
+/** Serves the files of a console from a copy, so that they can be replaced. */
 async function replaceable(service) {
   const folder = mkdtempSync(join(tmpdir(), 'baton-walk-dist-'));
   const ours = (path) => new URL(`../${path}`, import.meta.url).pathname;
@@ -51,7 +52,7 @@ export function inTrouble(at) {
     );
     await browser.click('.tabs a[href*="/events"]');
     await browser.shows('.event-rows', 'WorkflowStarted');
-    // That it is none is a 404, which the browser says, too.
+    // The request for a missing run fails with 404, which the browser reports, too.
     const others = (await browser.complaints()).filter((text) => !/short-lived.* 404/.test(text));
     assert.deepEqual(others, []);
     await browser.go(at().address('default/workflows/short-lived'));
@@ -70,7 +71,7 @@ export function inTrouble(at) {
       const { identifier } = await browser.devtools('Page.addScriptToEvaluateOnNewDocument', { source: source(ms) });
       try {
         await browser.go(address('default/workflows?workflowId=by-the-clock'));
-        // The header of an answer has whole seconds.
+        // The header of a response contains whole seconds.
         assert.match(await browser.shows('.notice', words), /clock is (1\sh|59\sm)/);
         const started = (await browser.shows('.row.run time')).replaceAll('\u00a0', ' ');
         assert.match(started, /^(now|[0-9ms ]+ ago)$/, 'by the clock of the service');
@@ -113,11 +114,11 @@ export function inTrouble(at) {
       await browser.shows('.row.run', 'wtrue');
       await until('nothing is said of it', () => browser.run('() => !document.querySelector(".notice")'));
     } finally {
-      // The page goes first: it would go on asking a service that is gone, and complain.
+      // The page is left first, because it would report errors when the service has ended.
       await browser.go('about:blank');
       files.close();
       await service.close();
-      // Whoever was away was asked in vain.
+      // Discards the errors of requests while the service was stopped.
       await browser.complaints();
     }
   });
@@ -135,7 +136,7 @@ export function inTrouble(at) {
       await service.start();
       await until('the trouble is over', () => browser.run('() => !document.querySelector(".trouble, .notice")'));
     } finally {
-      // The page goes first: it would go on asking a service that is gone, and complain.
+      // The page is left first, because it would report errors when the service has ended.
       await browser.go('about:blank');
       await service.close();
       await browser.complaints();

@@ -1,7 +1,7 @@
-// Goes through the console as a person does, in a browser, against a real service with runs in all states.
+// Tests the console like a user, in a browser, with a real service that has runs in all states.
 //
-//   node walk/walk.mjs                 needs target/debug/baton (or BATON), Chromium
-//   node walk/walk.mjs --pictures DIR  draws the pictures of docs/console.md beside, see pictures.mjs
+//   node walk/walk.mjs                 needs Chromium, and target/debug/baton or the program BATON
+//   node walk/walk.mjs --pictures DIR  also takes the pictures of docs/console.md (pictures.mjs)
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test, { after, before } from 'node:test';
@@ -17,7 +17,7 @@ import { Service } from './service.mjs';
 import { signingIn } from './signin.mjs';
 import { inTrouble } from './trouble.mjs';
 
-/** Ours: what is promised of a page that is open. */
+/** Maximum time until an open page shows a change, in milliseconds. Our choice. */
 const ARRIVES_MS = 1000;
 const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 const pictures = process.argv.indexOf('--pictures');
@@ -27,7 +27,7 @@ let browser;
 before(async () => {
   service = await Service.open();
   browser = await Browser.open();
-  // What is there before the first run is looked at first.
+  // The first page is tested before there are any runs.
   await browser.go(`${service.url}/`);
   await browser.shows('h1', 'Overview');
   assert.equal(await browser.path(), '/console/');
@@ -42,7 +42,7 @@ after(async () => {
 const console_ = (path = '') => `${service.url}/console/${path}`;
 const run = (id, view = '') => console_(`default/workflows/${encodeURIComponent(id)}${view}`);
 
-/** Opens a run by its id alone; the page finds which run that is. */
+/** Opens a run by its workflow id. The page then adds the run id to the URL. */
 async function open(id, view = 'turns') {
   await browser.go(run(id));
   await browser.shows('.run-head h1', '');
@@ -117,7 +117,7 @@ test('the turn that decided the refund says what it saw, as the history does', a
   await until('the URL names the event', async () => (await browser.path()).endsWith(`event=${refund.id}`));
   await browser.press('k', 'k');
   await browser.shows('.panel h2', `${refund.id - 2} `);
-  // From the failure to what it led to.
+  // The panel of a failure links to the events that it caused.
   await browser.go(`${service.url}${(await browser.path()).replace(/event=\d+/, `event=${failed.id}`)}`);
   await browser.shows('.panel h2', `${failed.id} ActivityFailed`);
   await browser.shows('.panel', 'led to');
@@ -126,7 +126,7 @@ test('the turn that decided the refund says what it saw, as the history does', a
 test('the slider shows the run as of an earlier event, and the URL keeps it', async () => {
   const events = await service.history('order-1003');
   await open('order-1003');
-  // The slider goes as far as what has been read.
+  // The range of the slider ends at the last loaded event.
   await browser.shows('.scrub output', String(events.length));
   await browser.click('#asof');
   await browser.press('Home', ...Array(11).fill('ArrowRight'));
@@ -181,7 +181,7 @@ test('every view of a run shows the same history', async () => {
 test('a signal by REST arrives in a window that is open', async () => {
   await open('approve-hire-ann');
   await browser.shows('.connection', 'live');
-  // The page itself says when it has drawn what, so that how long this walk takes to look at it does not count.
+  // The page records when it has drawn each change, so that the time of the test's own checks does not count.
   await browser.run(`() => {
     window.drawnAt = {};
     new MutationObserver(() => {
@@ -190,7 +190,7 @@ test('a signal by REST arrives in a window that is open', async () => {
     performance.clearResourceTimings();
   }`);
   const took = [];
-  // A machine that is busy with something else may be late, and the promise is not about that.
+  // On a busy machine, a change may be late. The test repeats until one change is shown in time.
   for (const end = Date.now() + PATIENCE_MS; took.length === 0 || (took.at(-1) > ARRIVES_MS && Date.now() < end);) {
     const who = `walker-${took.length + 1}`;
     const signal = { input: { n: took.length }, identity: who };
@@ -248,7 +248,7 @@ test('a page that is no page, a run that is none and a filter that does not pars
     'status:sideways',
     'nothing is lost',
   );
-  // A run that is none is a 404, which the browser says, too.
+  // The request for a missing run fails with 404, which the browser reports, too.
   const complaints = await browser.complaints();
   const others = complaints.filter((text) => !/no-such-run.* 404/.test(text));
   assert.deepEqual(others, [], 'no error in the console, nothing that the policy forbids');
@@ -271,7 +271,7 @@ async function startDialog() {
   await browser.click('.run-head .act', 'Start similar run');
 }
 
-/** The pages, each with something that says that it is there. */
+/** The pages, each with a selector and a text that show that the page is complete. */
 const PAGES = [
   ['start', () => browser.go(console_()), '.number', 'open'],
   ['runs', () => browser.go(console_('default/workflows')), '.row.run', ''],
@@ -292,7 +292,7 @@ const PAGES = [
   ['a query', () => askApproval({ browser, service, address: console_ }), '.asked .act', 'Approve'],
 ];
 
-/** What axe finds on the page that is shown, in light and in dark. */
+/** Returns the findings of axe on the current page, in light and in dark colors. */
 async function findings() {
   const all = [];
   await browser.run(`(axe) => { (0, eval)(axe); }`.replace('(0, eval)(axe)', AXE));

@@ -1,5 +1,5 @@
-//! Cost of the engine in addition to that of the rules and the store, without HTTP: the commit of a signal, and a
-//! workflow of three activities in eight commits, over the memory store and over the embedded store.
+//! Cost of the engine without HTTP, which includes the cost of the rules and the store. Measures the commit of a
+//! signal, and a workflow of three activities in eight commits, over the memory store and over the embedded store.
 //!
 //! `cargo bench -p baton-engine`
 
@@ -38,7 +38,7 @@ async fn succeed(engine: &Arc<Engine>, task: Delivery<ActivityTask>) {
     engine.tasks().answer_activity(&token, command).await.expect("an answer that is recorded");
 }
 
-/// Runs one start, three activities in sequence and one close. Each task is polled for before it is made.
+/// Runs a workflow with three activities in sequence. Each task is polled for before it is created.
 async fn canonical(engine: &Arc<Engine>, id: &str) {
     let turn = engine.tasks().poll_decider(DOMAIN, LIST, poll());
     let start = engine.commands().start(DOMAIN, Start::new(id, "bench", LIST));

@@ -1,4 +1,4 @@
-//! Layout of one commit: decides which bytes go to the run's head and which go to parts (chunks of events and packs of
+//! Lays out one commit: decides which bytes go to the run's head and which go to parts (chunks of events and packs of
 //! payloads). Performs no I/O.
 
 pub(super) mod head;
@@ -13,20 +13,23 @@ use self::head::Body;
 use crate::Refusal;
 use crate::base::agenda::OFFER_SOON_MAX;
 
-/// Maximum size in bytes of a payload that stays in its event if the payloads of a commit would otherwise fill the
-/// head. Our choice.
+/// Maximum size in bytes of a payload that stays in its event if the payloads of a commit together exceed the limit
+/// given by [`CROWDED_SOFTS`]. Larger payloads of such a commit go to packs. Our choice.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
 
-/// The payloads of a commit count as filling the head if their total size is more than this multiple of the head's soft
-/// limit. Our choice: on DynamoDB, each kilobyte of payloads in the head is paid for again when it moves to a chunk.
+/// Multiple of the head's soft limit. If the payloads of a commit together are larger than this multiple, each payload
+/// over [`PAYLOAD_INLINE_CROWDED_MAX`] is moved to a pack. Our choice: on DynamoDB, each kilobyte of payloads in the
+/// head is paid for again when it moves to a chunk.
 const CROWDED_SOFTS: usize = 8;
 
-/// Divisor of the head's soft limit. Events move out of the head only if they take at least this part of the limit.
-/// Otherwise each commit of a run whose head is full of pending activities would write a chunk. Our choice.
+/// Divisor of the head's soft limit. Events move out of the head only if their size is at least the soft limit divided
+/// by this number. Without this minimum, each commit of a run whose head is full of pending activities would write a
+/// chunk. Our choice.
 const CHUNK_PART_MIN: usize = 4;
 
-/// Maximum size in bytes of the service's own data in a head, besides the state of the run: the newest operation ids,
-/// short notes about attempts, and the location of a tail that is not in the head.
+/// Maximum size in bytes of the engine's own data in a head, in addition to the state of the run. This data consists of
+/// the newest operation ids, short notes about attempts, and the location of the newest events if they are not in the
+/// head.
 const HEAD_ROOM: usize = 4 * 1024;
 
 const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEAD_HARD_MIN, "a full run fits a head");
@@ -50,8 +53,8 @@ pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
 /// consists of few such chunks.
 const COPIED_CHUNK: usize = 64 * 1024;
 
-/// Size in bytes at which a pack is full. A larger payload gets a separate pack. Our choice: packs are always read as a
-/// whole, and with this size a reader of one payload holds at most four times the largest payload.
+/// Size in bytes at which a pack is full. A larger payload gets a separate pack. Our choice: a pack is always read as a
+/// whole. With this size, a reader of one payload holds at most four times the size of the largest payload.
 const PACK_BYTES: usize = 1024 * 1024;
 
 /// A run as of its last commit.
@@ -68,7 +71,7 @@ pub(crate) struct StoredRun {
 }
 
 impl StoredRun {
-    /// Decodes a head. The result has no heartbeats, and no tail if the tail is not in the head.
+    /// Decodes a head. The result has no heartbeats. It has no tail of events if the tail is stored outside the head.
     pub(crate) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
         Ok(Self { head, body, tail, heartbeats: Vec::new() })
@@ -83,7 +86,7 @@ impl StoredRun {
         is_continued(self.run(), &self.body.links)
     }
 
-    /// Transfers to a new run of the same workflow id what this run owes to other runs and its records of requests.
+    /// Transfers this run's undelivered effects and its records of requests to a new run of the same workflow id.
     pub(crate) fn hand_over(&self, to: &mut Transition, now: Timestamp) {
         let kept_until = replaced(self).expires_at.map_or(now, Timestamp::from_millis);
         to.take_over(self.run(), self.body.links.clone(), kept_until, now);
@@ -120,7 +123,7 @@ pub(crate) struct Draft<'a> {
     /// Number of events at the start of `events` that are copied from another run. Every node that writes the run
     /// copies the same events.
     pub(crate) copied: usize,
-    /// Number of times that the run's waiting tasks were offered again.
+    /// Number of times that the run's waiting tasks were offered to their task lists again.
     pub(crate) offers: u32,
     /// Operation id of the commit.
     pub(crate) op: u64,
@@ -128,12 +131,12 @@ pub(crate) struct Draft<'a> {
     pub(crate) due: Option<Timestamp>,
 }
 
-/// Lays out a commit. `weigh` returns how much a head counts toward [`Limits::head_soft`].
+/// Lays out a commit. `weigh` computes the size of a head, which is compared with [`Limits::head_soft`].
 pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -> usize) -> Prepared {
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, because the tail in the head belongs to the previous run.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
-    // Must be read here, because large payloads are moved out of their events below.
+    // The close reason must be read before large payloads are moved out of their events.
     let close_reason = CloseReason::find(&events).filter(|_| !run.is_open());
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut packer = Packer::new(op, limits);
@@ -143,8 +146,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    // The operation ids of the previous run are kept: a node whose commit to that run had an unknown outcome looks for
-    // its operation id here.
+    // The operation ids of the previous run are kept, because a node may search them for a commit of unknown outcome to
+    // the previous run.
     let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);
@@ -153,7 +156,7 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     }
     let (tail, tail_first) = same_run.map_or(first, |base| (base.tail.clone(), base.body.tail_first));
     let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()), close_reason);
-    // A run that still owes effects must not expire.
+    // A run with undelivered effects must not expire.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
     let expires_at = expires_at.map(|at| if is_needed(&run, &links) { kept(&run, at) } else { at });
     // Records of requests must be kept as long as they are needed to recognize repeated requests.
@@ -170,8 +173,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         expires_at: expires_at.map(Timestamp::as_millis),
     };
     let worth_moving = (limits.head_soft / CHUNK_PART_MIN).max(1);
-    // Weighing a head requires compressing it, so it is only done if the tail or the notes are large enough to be
-    // moved.
+    // A head must be compressed to be weighed. This is only done if the tail of events or the notes about attempts are
+    // large enough to be moved.
     let mut is_heavy =
         (tail.len() >= worth_moving || body.run.long_notes() >= worth_moving) && weigh(&head) > limits.head_soft;
     if is_heavy && body.run.long_notes() >= worth_moving {
@@ -184,14 +187,14 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     if let Some(base) = same_run
         && ((is_heavy && tail.len() >= worth_moving) || is_full)
     {
-        // A chunk has only events that are already committed, so it is valid even if this commit fails.
+        // A chunk contains only events that are already committed, so it is valid even if this commit fails.
         parts.extend(chunks(codec::stored(&tail), limits.part_max));
         body.tail_first = base.run().last_event_id + 1;
         rest.clear();
         (head.body, tail_at) = head::encode(&body, &[&fresh]);
     }
     let tail = if head.body.len() > limits.head_hard {
-        // New events go to a pack instead, which belongs to this commit alone and is ignored if the commit fails.
+        // New events go to a pack instead. The pack belongs only to this commit and is ignored if the commit fails.
         let tail = Bytes::from([&rest[..], &fresh].concat());
         body.tail_in = tail.chunks(limits.part_max).map(|piece| packer.put(piece)).collect();
         (head.body, _) = head::encode(&body, &[]);
@@ -207,9 +210,9 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     Prepared { next, parts }
 }
 
-/// Takes the first events of a new run that are copied from another run. Returns the new run's tail, the id of the
-/// tail's first event, and the parts with the other events. The result depends only on the events, so that all nodes
-/// that write this run write the same parts.
+/// Removes the first `count` events, which a new run copies from another run. Returns the new run's tail, the id of the
+/// tail's first event, and parts with the copied events that are not in the tail. The result depends only on the copied
+/// events, so that all nodes that write this run write the same parts.
 fn copy(
     events: &mut Vec<Event>,
     count: usize,
@@ -238,7 +241,7 @@ fn copy(
     ((Bytes::new(), last + 1), parts)
 }
 
-/// Divides stored events with their ids into chunks of at most `bytes_max` bytes. A larger event gets a separate chunk.
+/// Divides encoded events into chunks of at most `bytes_max` bytes. A larger event gets a separate chunk.
 fn chunks<'a>(events: impl Iterator<Item = (EventId, &'a [u8])>, bytes_max: usize) -> Vec<(PartKey, Bytes)> {
     let mut chunks: Vec<(EventId, Vec<u8>)> = Vec::new();
     for (id, bytes) in events {
@@ -265,7 +268,7 @@ impl<'a> Packer<'a> {
         Self { op, limits, packs: Vec::new() }
     }
 
-    /// Adds bytes to the current pack. Begins another pack if that one is full.
+    /// Adds bytes to the current pack. Begins another pack if the current one is full.
     fn put(&mut self, bytes: &[u8]) -> PackRef {
         let Self { op, limits, packs } = self;
         let pack_max = PACK_BYTES.min(limits.part_max);
@@ -304,7 +307,7 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
         // While the run is open, the rest of the row never changes, so an equal status means an equal row.
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
         _ => {
-            // The reason is only in the commit that closes the run. Later commits keep the stored one.
+            // The close reason is only in the commit that closes the run. Later commits keep the stored reason.
             let told = close_reason.and_then(|it| RowReason::of(it.reason, it.details));
             Row {
                 workflow_type: run.started.workflow_type.as_str().into(),
@@ -323,9 +326,11 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
 /// nodes.
 const KEPT_FOR_OTHERS: history::Duration = history::Duration::from_days(7);
 
-/// Returns true if other runs may need a closed run although it owes no effects: its successor has not started, or an
-/// effect that it has received may be delivered again. The effect that reports the close of its parent does not count,
-/// because that effect can never be delivered to another run.
+/// Returns true if other runs may still need a closed run that has no undelivered effects:
+///
+/// * The run's successor may not have started.
+/// * An effect that the run has received may be delivered again. An effect from the run's parent does not count,
+///   because it can never be delivered to another run.
 fn is_needed(run: &Run, links: &Links) -> bool {
     let is_of_parent = |seen: &history::SeenOrigin| run.started.parent.as_ref() == Some(&seen.origin);
     is_continued(run, links) || !links.seen.iter().all(is_of_parent)
@@ -340,16 +345,16 @@ fn kept(run: &Run, at: Timestamp) -> Timestamp {
     run.closed_at.map_or(at, |closed_at| at.max(closed_at.plus(KEPT_FOR_OTHERS)))
 }
 
-/// Returns the head of a closed run as it is kept when another run replaces it. Undelivered effects are read from it
-/// until they are delivered.
+/// Returns the head under which a closed run is kept after a newer run of the workflow id has replaced it. If the
+/// closed run has undelivered effects, they are read from this head.
 pub(crate) fn replaced(base: &StoredRun) -> Head {
     let owes = !base.body.links.outbox.is_empty();
     let owed_until = base.run().expires_at().filter(|_| owes).map(|at| kept(base.run(), at).as_millis());
     Head { expires_at: base.head.expires_at.or(owed_until), ..base.head.clone() }
 }
 
-/// Delays before a waiting task is offered again, in case it was lost from memory. They grow because each offer costs a
-/// write. Our choice.
+/// Delays before a waiting task is offered to its task list again, in case the list has lost it from memory. The delays
+/// grow because each offer costs a write. Our choice.
 const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_secs(30),
     history::Duration::from_secs(120),
@@ -358,8 +363,8 @@ const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_days(1),
 ];
 
-/// Number of offers after which the delays are long. The run's row is written to the backlog before the first long
-/// delay.
+/// Number of offers after which the delays exceed [`OFFER_SOON_MAX`]. The run's row is written to the backlog before
+/// the first such delay.
 pub(crate) const LATE_OFFERS: u32 = 3;
 
 /// Time after which a run is woken if its successor has not started. Our choice.
@@ -380,8 +385,8 @@ pub(crate) fn due(
     };
     let offer = run.waiting_tasks().any(|task| !is_held_back(task)).then(|| now.plus(wait));
     let successor = is_continued(run, links).then(|| now.plus(SUCCESSOR_AFTER));
-    // Tasks that were sent to a poll: if this node fails, a node that takes over its runs must find these tasks. Such a
-    // node reads the due index only this far ahead (`time/sweep.rs`).
+    // The due time also covers tasks that were sent to a poll. If this node fails, the node that takes over its runs
+    // must find these tasks. That node reads the due index only [`OFFER_SOON_MAX`] ahead (`time/sweep.rs`).
     let sent = links.sent.iter().filter_map(|(id, _)| {
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == id).map(|turn| turn.started_at);
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());

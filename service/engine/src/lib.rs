@@ -3,10 +3,10 @@
 //!
 //! How a call is handled:
 //!
-//! 1. The call enters the inbox of its run's cell in memory.
+//! 1. The call enters the in-memory inbox of its run.
 //! 2. `run/worker.rs` admits all waiting calls of the run with `history::Transition` and writes one commit to the
 //!    [store](store::Store).
-//! 3. The callers, waiting pollers and watchers of the run are notified.
+//! 3. The engine notifies the callers, waiting pollers and watchers of the run.
 
 mod base;
 mod commit;
@@ -107,8 +107,8 @@ impl Default for Settings {
     }
 }
 
-/// Constructs a part of the engine in an [`Arc`]. The fields in brackets are clones of local variables with the same
-/// name, which hold other parts. The fields after the brackets have the given values.
+/// Constructs a part of the engine in an [`Arc`]. For each name in brackets, the macro sets the field of that name to a
+/// clone of the local variable of that name. The fields after the brackets have the given values.
 macro_rules! part {
     ($($room:ident)::+ [$($shared:ident),*] $($own:ident: $of:expr),*) => {
         Arc::new($($room)::+ { $($shared: $shared.clone(),)* $($own: $of,)* })
@@ -183,7 +183,7 @@ impl Engine {
         Ok(Arc::new(Self::compose(store, clock, &secrets, settings)))
     }
 
-    /// Constructs the parts of the engine. Each part receives only those previously constructed parts that it needs.
+    /// Constructs the parts of the engine. Each part receives only the parts that it needs, which must already exist.
     fn compose(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -356,7 +356,7 @@ impl Engine {
         self.disk.room()
     }
 
-    /// Checks that the clock is right.
+    /// Guard, which checks that the clock is right.
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
@@ -392,7 +392,7 @@ impl Engine {
     }
 
     /// Renders all metrics as Prometheus text. The numbers of runs are those of the [last count](Self::count_runs).
-    /// With many task lists this takes some milliseconds of CPU time.
+    /// With thousands of task lists, rendering takes some milliseconds of CPU time.
     pub fn render_metrics(&self) -> String {
         self.metrics_page().end()
     }

@@ -1,5 +1,5 @@
-//! Task lists: tasks that wait on them and pollers that wait for tasks, on this node and on others. All of it is in
-//! memory and may be lost; the store's due index restores waiting tasks.
+//! Task lists: tasks that wait on them and pollers that wait for tasks, on this node and on others. Task lists are only
+//! in memory and may be lost. Waiting tasks are then restored from the store's due index.
 
 pub(super) mod backlog;
 pub(super) mod elsewhere;
@@ -73,16 +73,18 @@ impl ListKey {
     }
 }
 
-/// A waiting task. It is only a hint: the task is started by a commit, which fails if another poller was faster.
+/// A waiting task, as a hint: the task is started by a commit, which fails if another poller has already taken the
+/// task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaitingTask {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: EventId,
-    /// Poll to which the task was sent without reaching it, so that the task must be sent again; `None` if the task was
-    /// not started.
+    /// Poll to which the task was sent but which the task did not reach. The task must then be handed out again. `None`
+    /// if the task was not started.
     pub(crate) lost: Option<PollId>,
-    /// Tasks with a higher priority are taken first. Among equals, the task that has waited longest comes first.
+    /// Tasks with a higher priority are taken first. Among tasks of equal priority, the one that has waited longest is
+    /// first.
     pub(crate) priority: i32,
     /// Time when the task began to wait for a poller, if known.
     pub(crate) since: Option<Timestamp>,
@@ -90,7 +92,7 @@ pub(crate) struct WaitingTask {
     pub(crate) concurrency_key: Option<Arc<str>>,
 }
 
-/// Riders (queries and updates) of a run that no turn will take. They wait for a separate task.
+/// Riders (queries and updates) of a run that has no turn to carry them. They wait for a separate task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingRiders {
     pub(crate) key: HeadKey,
@@ -184,13 +186,13 @@ impl Taker {
         }
     }
 
-    /// Returns the poller for one slot of an exchange, which is a poll for several tasks. Each slot receives one task.
+    /// Returns the poller for one slot of an exchange. An exchange polls for several tasks, and each slot receives one.
     pub(crate) fn of_slot(&self, slot: u32) -> Self {
         Self { poll: self.poll.map(|poll| poll.of_slot(slot)), ..self.clone() }
     }
 }
 
-/// Number of a slot with its task, or with `None` if the slot will get no task.
+/// Number of a slot with its task; `None` instead of the task if the slot will get no task.
 pub(crate) type IntoSlot = (u32, Option<Box<Grant>>);
 
 /// Channel to the exchange request that has the slots.
@@ -207,12 +209,12 @@ pub(crate) struct Poller {
 
 /// Channels through which a poller gets its tasks.
 enum PollAnswer {
-    /// The poll is for one task. The task is boxed, because space for it is reserved in each waiting poll.
+    /// The poll is for one task. The task is boxed because the channel of each waiting poll has space for it.
     Task(oneshot::Sender<Box<Grant>>),
     /// One slot of an exchange.
     Slot(SlotSender, u32),
-    /// Several free slots of an exchange; the last one is used first. While the flag is set, the slots are on standby:
-    /// other pollers are served before them.
+    /// Several free slots of an exchange. The last slot is used first. While the flag is set, the slots are on standby,
+    /// which means that other pollers are served first.
     Slots(SlotSender, Vec<u32>, Arc<AtomicBool>),
 }
 
@@ -225,8 +227,7 @@ impl Poller {
         }
     }
 
-    /// Returns true if the poller is on standby, which means that other pollers are served first, even if they have
-    /// waited less.
+    /// Returns true if the poller is on standby. Other pollers are then served first, even those that have waited less.
     fn is_standby(&self) -> bool {
         matches!(&self.answer, PollAnswer::Slots(_, _, is_standby) if is_standby.load(Relaxed))
     }
@@ -251,7 +252,7 @@ impl Poller {
         })
     }
 
-    /// Ends the wait for the given poll. Returns true if this poller belongs to another poll and still waits.
+    /// Ends the wait of this poll. Returns false if the poller waits for nothing else, so that it must be removed.
     fn stop_waiting_for(&mut self, poll: PollId) -> bool {
         match &mut self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => self.taker.poll != Some(poll),
@@ -262,7 +263,8 @@ impl Poller {
         }
     }
 
-    /// Sends the poller its task. If the poller has disconnected, the task is returned when its grant is dropped.
+    /// Sends the poller its task. If the poller has disconnected, the grant (the started task) is dropped, which
+    /// returns the task to its list.
     pub(crate) fn grant(self, grant: Grant) {
         match self.answer {
             PollAnswer::Task(answer) => {
@@ -275,13 +277,13 @@ impl Poller {
                     grant.poller_gone();
                 }
             }
-            // Cannot happen: a poller with several slots is split into pollers for one slot each before it leaves its
-            // list.
+            // Cannot happen: before a poller with several slots leaves its list, it is split into pollers with one slot
+            // each.
             PollAnswer::Slots(..) => drop(grant),
         }
     }
 
-    /// Ends the wait of a slot without a task.
+    /// Ends the wait of a slot that gets no task.
     pub(crate) fn end(self) {
         match self.answer {
             PollAnswer::Slot(answer, slot) => drop(answer.send((slot, None))),

@@ -1,8 +1,8 @@
-//! Nodes that share a store: which of them are alive, and which is the home node of each shard of the due index.
+//! Nodes that share a store: which nodes are alive, and which node is the home of each shard of the due index.
 //!
-//! This only avoids unnecessary work and is not needed for correctness, because every commit is fenced by the version
-//! of the run that it is based on. If two nodes both consider themselves the home of a shard, the only consequence is
-//! an occasional conflict.
+//! Knowing the live nodes only avoids unnecessary work. It is not needed for correctness, because every commit is
+//! fenced by the version of its run. If two nodes both consider themselves the home of a shard, the only consequence is
+//! an occasional conflict between their commits.
 
 pub(super) mod messages;
 
@@ -23,20 +23,20 @@ use crate::base::clock::CLOCK_MOVED_MIN;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
-/// Interval of heartbeats. Our choice: the failure of a node is detected after three missed heartbeats, plus one until
-/// all nodes have seen the last one. Its runs must continue within six seconds, or eight if the store has errors at the
-/// same time.
+/// Interval of heartbeats. Our choice: the runs of a failed node must continue within six seconds, or within eight if
+/// the store has errors at the same time. The failure is detected after three missed heartbeats, plus one interval
+/// until all nodes have seen the last heartbeat.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 /// Time without a new heartbeat, measured by the observing node's clock, after which a node is considered dead. Our
 /// choice: three heartbeats; see [`BEAT_EVERY`].
 const DEAD_AFTER: Duration = Duration::from_secs(3);
 
-/// Time after which a dead node is removed from its record. Our choice.
+/// Time after which a dead node is removed from the record in the store. Our choice.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of attempts to write a heartbeat if it conflicts with other writes or the store does not accept it.
-/// Our choice: the next heartbeat follows anyway.
+/// Maximum number of attempts to write a heartbeat. An attempt fails if it conflicts with another write or the store
+/// does not accept it. Our choice: if all attempts fail, the next heartbeat follows soon anyway.
 const BEAT_TRIES: u32 = 8;
 
 /// Delay after an attempt to write a heartbeat that the store did not accept. Our choice: short, because other nodes
@@ -59,14 +59,14 @@ struct Pulse {
     count: u64,
 }
 
-/// Maximum number of nodes per record in the store; further nodes use another record. Our choice: a record of eight
-/// nodes takes one write unit, and eight heartbeats per second rarely conflict. With a single record for all nodes, a
-/// hundred nodes used 23 write units per second each (docs/scale.md).
+/// Maximum number of nodes per record in the store. Further nodes use another record. Our choice: a record of eight
+/// nodes takes one write unit, and eight heartbeats per second rarely conflict. With one record for all, each of a
+/// hundred nodes used 23 write units per second (docs/scale.md).
 const GROUP: usize = 8;
 
 /// Number of heartbeats after which a node checks whether another record was added. If the last known record is full,
-/// the node checks with each heartbeat instead. Our choice: a record is found this late only if it was added while a
-/// node left the last known record.
+/// the node checks with each heartbeat instead. Our choice: a new record is found late only if it was added just before
+/// a node left the last known record.
 const SEARCH_RECORDS_EVERY: u64 = 10;
 
 /// Returns the name of a record of nodes in the store.
@@ -82,11 +82,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 struct NodeEntry {
     #[serde(flatten)]
     pulse: Pulse,
-    /// Version of the node. Absent if an older node that does not know this field has rewritten the record since.
+    /// Version of the node. Absent if an older node, which does not know this field, has rewritten the record since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// Time that the node's clock showed at the heartbeat, in seconds since 1970. The stored names of this field and
-    /// the next are short, so that a record of [`GROUP`] nodes takes one write unit.
+    /// Time that the node's clock showed at the heartbeat, in seconds since 1970. The stored names `at` and `tz` are
+    /// short, so that a record of [`GROUP`] nodes takes one write unit.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "at")]
     clock: Option<u64>,
     /// Version of the node's time-zone tables.
@@ -94,7 +94,7 @@ struct NodeEntry {
     zones: Option<String>,
 }
 
-/// A record in the store, with the entries by address.
+/// A record in the store: entries of nodes, each under the node's address.
 type NodesRecord = BTreeMap<String, NodeEntry>;
 
 /// The newest heartbeat of a node, and the time when this node first saw it.
@@ -104,10 +104,10 @@ struct SeenHeartbeat {
     since: Instant,
 }
 
-/// The records of nodes in the store that this node knows.
+/// The known records of nodes in the store.
 #[derive(Debug, Clone, Copy, Default)]
 struct Groups {
-    /// Number of the record that has this node's entry.
+    /// Number of the record that contains this node's entry.
     own: Option<usize>,
     /// Number of known records.
     known: usize,
@@ -126,10 +126,10 @@ pub struct Nodes {
     /// Versions of live nodes, as far as they are known.
     versions: RwLock<BTreeMap<String, String>>,
     groups: Mutex<Groups>,
-    /// Differences between the clocks of other nodes and this node's clock, if larger than the tolerance.
+    /// Differences between the clocks of other nodes and this node's clock that exceed [`CLOCK_MOVED_MIN`].
     clocks_apart: RwLock<BTreeMap<String, history::Duration>>,
     clock: Arc<dyn Clock>,
-    /// Versions of the time-zone tables of other nodes, if different from this node's.
+    /// Versions of the time-zone tables of other nodes that differ from the version of this node.
     other_zones: RwLock<BTreeMap<String, String>>,
     /// Start of this node's last successful heartbeat.
     beaten: Mutex<Option<Instant>>,
@@ -176,12 +176,12 @@ impl Nodes {
         self.alive().into_iter().map(|address| (address.clone(), versions.get(&address).cloned())).collect()
     }
 
-    /// Returns the versions of the time-zone tables of other nodes, if different from this node's.
+    /// Returns the versions of the time-zone tables of other nodes that differ from the version of this node.
     pub fn other_zones(&self) -> BTreeMap<String, String> {
         self.other_zones.read().expect("no code panics while it holds this lock").clone()
     }
 
-    /// Returns the differences between the clocks of other nodes and this node's clock, if larger than a minute.
+    /// Returns the differences between the clocks of other nodes and this node's clock that exceed a minute.
     pub fn clocks_apart(&self) -> BTreeMap<String, history::Duration> {
         self.clocks_apart.read().expect("no code panics while it holds this lock").clone()
     }
@@ -193,8 +193,8 @@ impl Nodes {
         !self.is_shared() || beaten.is_some_and(|at| at.elapsed() < DEAD_AFTER)
     }
 
-    /// Returns the time of the next heartbeat. It is earlier than the regular interval if another node would be
-    /// considered dead earlier, because the heartbeat also reads whether that node is alive.
+    /// Returns the time of the next heartbeat. A heartbeat also reads which other nodes are alive. If another node
+    /// would be considered dead before the end of the regular interval, the next heartbeat is at that earlier time.
     pub(crate) fn next_heartbeat(&self, began: Instant) -> Instant {
         let seen = self.seen.lock().expect("no code panics while it holds this lock");
         let others = seen.iter().filter(|(address, _)| Some(address.as_str()) != self.address());
@@ -203,7 +203,7 @@ impl Nodes {
     }
 
     /// Records a successful heartbeat that began at this time. Returns true if other nodes may have considered this
-    /// node dead before it.
+    /// node dead before this heartbeat.
     fn record_heartbeat(&self, began: Instant) -> bool {
         let mut beaten = self.beaten.lock().expect("no code panics while it holds this lock");
         let was_missed = beaten.is_some_and(|before| before.elapsed() >= DEAD_AFTER);
@@ -217,14 +217,15 @@ impl Nodes {
     }
 
     /// Returns true if this node is the home node of a shard of the due index. Homes are assigned by rendezvous
-    /// hashing, so that a node that joins or leaves moves only its own shards.
+    /// hashing: if a node joins or leaves, only the shards of that node get another home.
     pub(crate) fn is_home(&self, shard: u32) -> bool {
         let Some((me, _)) = &self.me else { return true };
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         home_of(&alive, shard).is_none_or(|home| *home == me.address)
     }
 
-    /// Returns the number of due-index shards whose home is each live node; empty if the store is not shared.
+    /// Returns for each live node the number of due-index shards of which it is the home; empty if the store is not
+    /// shared.
     pub(crate) fn homes(&self, shards: u32) -> BTreeMap<String, u32> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         let mut homes: BTreeMap<String, u32> = alive.iter().map(|(address, _)| (address.clone(), 0)).collect();
@@ -234,8 +235,9 @@ impl Nodes {
         homes
     }
 
-    /// Applies the records that were just read. `record` has this node's entry, and `elsewhere` has the entries of all
-    /// other records. Returns the new content of this node's record, and true if nodes have joined or left.
+    /// Applies the records that were just read. `record` contains this node's entry, and `elsewhere` contains the
+    /// entries of all other records. Returns the new content of this node's record, and whether nodes have joined or
+    /// left.
     fn take_in(&self, mut record: NodesRecord, elsewhere: &NodesRecord, now: Instant) -> (NodesRecord, bool) {
         let Some((me, boot)) = &self.me else { return (record, false) };
         let before = record.get(&me.address).map(|entry| entry.pulse).filter(|beat| beat.boot == *boot);
@@ -253,8 +255,8 @@ impl Nodes {
         for (address, NodeEntry { pulse: beat, clock, .. }) in record.iter().chain(elsewhere) {
             let entry = seen.entry(address.clone()).or_insert(SeenHeartbeat { beat: *beat, since: now });
             if entry.beat != *beat {
-                // The heartbeat was sent at most one second ago, or two if the store has errors, so its clock time can
-                // be compared with this node's.
+                // The heartbeat was sent at most one second ago, or two seconds if the store has errors. Its clock time
+                // can therefore be compared with this node's.
                 apart.remove(address);
                 if let Some(by) = clock
                     .map(|clock| Timestamp::from_millis(clock.saturating_mul(1_000)))
@@ -313,8 +315,8 @@ fn score(address: &str, shard: u32) -> [u8; 8] {
     digest.first_chunk().copied().unwrap_or_default()
 }
 
-/// Returns the number of the record for a node that joins: the record with its previous entry, or the first record with
-/// space.
+/// Returns the number of the record for a node that joins: the record that still has the node's earlier entry,
+/// otherwise the first record with space.
 fn home_among(records: &BTreeMap<usize, NodesRecord>, address: &str) -> usize {
     let earlier = records.iter().find(|(_, record)| record.contains_key(address));
     let has_room = || records.iter().find(|(_, record)| record.len() < GROUP);
@@ -327,8 +329,8 @@ fn read(head: Option<&Head>) -> Result<NodesRecord, Refusal> {
 }
 
 impl Nodes {
-    /// Writes a heartbeat and reads those of the other nodes. Returns true if nodes have joined or left, or if other
-    /// nodes may have considered this node dead in the meantime.
+    /// Writes a heartbeat and reads the heartbeats of the other nodes. Returns true if nodes have joined or left, or if
+    /// other nodes may have considered this node dead in the meantime.
     pub(crate) async fn beat(&self) -> Result<bool, Refusal> {
         let Some((me, _)) = &self.me else { return Ok(false) };
         let (mut has_changed, began) = (false, Instant::now());
@@ -370,8 +372,8 @@ impl Nodes {
         *self.groups.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Reads all records except the one with this node's entry: first the known records, then further ones until none
-    /// is found, if there may be more.
+    /// Reads all records except the record with this node's entry. First reads the known records. If there may be more
+    /// records, then reads them one after the other until none is found.
     async fn read_records(&self) -> Result<BTreeMap<usize, NodesRecord>, Refusal> {
         let Groups { own, known, is_full, beats } = self.groups();
         let known_ones = (0..known).filter(|group| Some(*group) != own).map(|group| self.read_record(group));
@@ -390,14 +392,14 @@ impl Nodes {
         head.map(|head| Ok((group, read(Some(&head))?))).transpose()
     }
 
-    /// Removes this node from its record, so that the other nodes do not have to wait until they consider it dead.
+    /// Removes this node from its record, so that the other nodes need not wait until they consider this node dead.
     pub(crate) async fn leave(&self) -> Result<(), Refusal> {
         let (Some((me, _)), Some(own)) = (&self.me, self.groups().own) else { return Ok(()) };
         self.change_record(own, |mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
     }
 
-    /// Changes a record, and retries after conflicts. If `change` returns `None`, the record is not written. Returns
-    /// true if it was written.
+    /// Changes a record, and retries after conflicts. If `change` returns `None`, does not write the record. Returns
+    /// true if it wrote the record.
     async fn change_record(
         &self,
         group: usize,
@@ -410,8 +412,8 @@ impl Nodes {
             match self.records.write(&name, head.as_ref(), &record).await {
                 Ok(Cas::Won) => return Ok(true),
                 Ok(Cas::Lost(found)) => head = found,
-                // The attempt can be repeated without checking whether it was written, because a second write has the
-                // same result.
+                // The attempt can be repeated without checking whether the record was written, because a second write
+                // has the same result.
                 Err(refusal) if refusal.is_retryable() => {
                     tokio::time::sleep(BEAT_AGAIN_AFTER).await;
                     head = self.records.load(&name).await?;
@@ -566,7 +568,7 @@ mod tests {
         assert!(!nodes.record_heartbeat(began));
         tokio::time::advance(DEAD_AFTER / 2).await;
         began = Instant::now();
-        // Simulates a heartbeat that took this long to be written.
+        // Simulates a heartbeat that takes this long to write.
         tokio::time::advance(DEAD_AFTER / 2).await;
         assert!(nodes.record_heartbeat(began));
         assert!(!nodes.record_heartbeat(began));

@@ -27,7 +27,7 @@ pub use types::{TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 pub struct Registry {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// True if other nodes may change the records.
+    /// True if other nodes share the store and may change the records.
     is_shared: bool,
     records: Records,
     known: KnownDomains,

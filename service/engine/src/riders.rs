@@ -1,6 +1,6 @@
 //! Riders: queries and updates that wait in memory for a decider. They are handed out with a turn of their run, or with
-//! a separate task. [`place`](place) defines their states and transitions. The code for queries and updates is the
-//! same, except for these differences:
+//! a separate task. [`place`](place) defines their states and transitions. Most of the code handles both queries and
+//! updates. They differ as follows:
 //!
 //! | | query | update |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! The runs of each workflow id in memory. All changes of a run go through this module: it has the requests to a run,
-//! the worker that admits them, and the effects that each commit has on other runs.
+//! The runs of each workflow id in memory. All changes of a run are made in this module. It contains the requests to a
+//! run, the worker that admits them, and the effects of each commit on other runs.
 
 mod after;
 mod apply_after;

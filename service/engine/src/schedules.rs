@@ -1,9 +1,9 @@
 //! Schedules: their records in the store, and the commands that callers send to them (ADR 14). `schedules/wake.rs`
-//! executes the actions that are due. The crate `history` decides the times of a schedule and what the schedule does at
-//! each of them.
+//! executes the actions that are due. The crate `history` decides at which times a schedule acts, and what it does at
+//! each of these times.
 //!
-//! A schedule is stored as a head in an internal domain that callers cannot use. Its next time is in the due index, so
-//! that any node finds it, and it has a row, so that it can be listed.
+//! A schedule is stored as a head in an internal domain that callers cannot use. The head's entry in the due index is
+//! the schedule's next time, so that any node finds it. The head's row makes it possible to list the schedule.
 
 mod record;
 mod wake;
@@ -45,7 +45,7 @@ pub struct ScheduleView {
     pub created_at: Timestamp,
     /// State of the schedule, including the current state of its runs.
     pub state: ScheduleState,
-    /// Next times of the schedule, without jitter.
+    /// Next scheduled times, without jitter.
     pub next_times: Vec<Timestamp>,
 }
 
@@ -62,12 +62,12 @@ pub struct ScheduleRow {
     pub created_at: Timestamp,
 }
 
-/// Pause after each step of a search for times. Our choice: the shortest timer of the runtime. Yielding is not enough,
-/// because the runtime rarely polls its connections while tasks are ready to run.
+/// Pause after each step of a search for times. Our choice: the shortest timer of the runtime. Yielding to other tasks
+/// is not enough, because the runtime rarely polls its connections while tasks are ready to run.
 const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// Computes the next times of a schedule. Pauses between steps, so that other tasks can run and the search ends if the
-/// caller disconnects.
+/// Computes the next scheduled times. Pauses between steps. During the pauses, other tasks can run, and the search can
+/// be canceled if the caller has disconnected.
 async fn upcoming(times: &ScheduleTimes, after: Timestamp, limit: usize) -> Upcoming {
     let mut listing = times.list(after, limit);
     while !listing.advance() {
@@ -94,14 +94,15 @@ impl Scheduler {
     async fn check_schedule(&self, domain: &str, id: &str, schedule: &Schedule) -> Result<(), Refusal> {
         let now = self.clock.now();
         schedule.check(id, now)?;
-        // Uses a time with the longest possible text, because the workflow ids of the runs contain the time.
+        // The workflow ids of the runs contain the time, so the check uses a time with the longest possible text.
         let action = schedule.action_at(Timestamp::from_millis(1));
         let start = self.commands.start_of(domain, action, None).await?;
         Transition::start(&start, Uuid::nil(), now).map_err(of_action)?;
         Ok(())
     }
 
-    /// Creates a schedule. If the `request` key is repeated, returns the schedule that was created first.
+    /// Creates a schedule. If an earlier request had the same `request` key, returns the schedule that this earlier
+    /// request created.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl Scheduler {
         Ok(ScheduleView { id: id.to_owned(), schedule, created_at, state, next_times })
     }
 
-    /// Returns the next times of a schedule, without jitter, even if it is paused.
+    /// Returns the next scheduled times, without jitter. They are computed as if the schedule were not paused.
     ///
     /// # Errors
     ///
@@ -192,12 +193,12 @@ impl Scheduler {
         Ok((rows.collect(), found.next))
     }
 
-    /// Wakes every schedule. Needed after the clock was ahead, because a schedule that was woken then has its next wake
-    /// too far in the future.
+    /// Wakes every schedule. Needed after the clock was ahead, because a schedule that was woken during that time has
+    /// its next wake too far in the future.
     ///
     /// # Errors
     ///
-    /// An error of the store. Schedules after the one that failed were not woken.
+    /// An error of the store. If one schedule fails, the schedules after it are not woken.
     pub(crate) async fn wake_all(&self) -> Result<(), Refusal> {
         for domain in self.registry.domains().await? {
             let mut page = None;
@@ -215,8 +216,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Replaces the configuration of a schedule. The schedule keeps its state, and the new configuration applies only
-    /// to times from now on.
+    /// Replaces the configuration of a schedule. The schedule keeps its state. The new configuration applies only to
+    /// scheduled times after the change.
     ///
     /// # Errors
     ///
@@ -248,7 +249,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Pauses a schedule: its times pass without an action.
+    /// Pauses a schedule. While it is paused, no action is executed at its scheduled times.
     ///
     /// # Errors
     ///
@@ -264,7 +265,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Resumes a paused schedule. Times that passed during the pause are not made up for.
+    /// Resumes a paused schedule. Actions whose scheduled times were during the pause are not executed later.
     ///
     /// # Errors
     ///
@@ -278,7 +279,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Executes the action of a schedule once, now.
+    /// Executes the action of a schedule once, immediately.
     ///
     /// # Errors
     ///
@@ -290,8 +291,8 @@ impl Scheduler {
         overlap: Option<Overlap>,
         request: Option<RequestKey>,
     ) -> Result<ScheduleView, Refusal> {
-        // If the caller sent no key, one is generated, because the change must not be applied twice if the response to
-        // a write is lost.
+        // If the caller sent no key, the service generates one. It prevents the change from being applied twice if the
+        // response to a write to the store is lost.
         let request = request.unwrap_or_else(|| RequestKey(self.ids.op()));
         self.alter(domain, id, Some(request), |record, now| {
             record.state.request_action(now, ActionCause::Trigger, overlap);
@@ -302,7 +303,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Executes the action of a schedule once for each of its times in a range, which includes both ends.
+    /// Executes the action of a schedule once for each of its scheduled times in a range. The range includes both ends.
     ///
     /// # Errors
     ///
@@ -344,7 +345,7 @@ impl Scheduler {
         self.describe(domain, id).await
     }
 
-    /// Returns true if a request with this key was recorded before.
+    /// Returns true if a request with this key is already recorded.
     async fn is_repeated(
         &self,
         key: &HeadKey,
@@ -379,8 +380,8 @@ impl Scheduler {
             let before = record.clone();
             change(&mut record, now)?;
             if let Some((left, until)) = request.and_then(|request| record.state.remember(request, now)) {
-                // The key belongs to an earlier request that was recorded, so its mark is valid even if this change
-                // fails.
+                // `left` is the key of an earlier request that no longer fits into the record. That request was
+                // recorded, so its mark is valid even if this change fails.
                 let mark = Mark { name: left.0, bytes: Bytes::new(), expires_at: until.as_millis() };
                 if let Err(error) = self.store.put_marks(&key, &[mark]).await {
                     tracing::debug!(%error, "the mark of a request could not be written");
@@ -396,8 +397,8 @@ impl Scheduler {
         Err(Refusal::Unavailable { why, retry_after: None })
     }
 
-    /// Writes a schedule, unless it was changed since it was read. Returns false if it was or may have been changed.
-    /// The caller must then read it again.
+    /// Writes a schedule if it was not changed since it was read. Returns false if it was changed or if the outcome is
+    /// unknown. The caller must then read the schedule again.
     async fn write_schedule(
         &self,
         key: &HeadKey,
@@ -416,7 +417,7 @@ impl Scheduler {
                 self.metrics.conflict();
                 Ok(false)
             }
-            // The caller reads the schedule again and can tell whether the change was applied.
+            // The caller reads the schedule again, which shows whether the change was applied.
             Err(store::Error::NotApplied { .. } | store::Error::Unknown { .. }) => {
                 tokio::time::sleep(TRY_WAIT).await;
                 Ok(false)
@@ -426,17 +427,17 @@ impl Scheduler {
     }
 }
 
-/// Number of schedules that are read with one request when all are woken. Our choice: one page of a list.
+/// Number of schedules that are read with one request when all schedules are woken. Our choice: one page of a list.
 const LOOKED_AT_ONCE: usize = 100;
 
-/// Number of next times that are returned with a schedule. Our choice.
+/// Number of next scheduled times that are returned with a schedule. Our choice.
 const NEXT_SHOWN: usize = 5;
 
 fn unknown(domain: &str, id: &str) -> Refusal {
     Refusal::UnknownSchedule { domain: domain.to_owned(), schedule: id.to_owned() }
 }
 
-/// Changes the field name in a fault about a start to the corresponding field of the schedule's action.
+/// Renames the field in a fault about a start to the corresponding field of the schedule's action.
 fn of_action(fault: Fault) -> Fault {
     let named = |field: String| format!("action.{field}");
     match fault {

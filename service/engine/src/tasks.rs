@@ -58,7 +58,7 @@ pub struct DeciderTask {
     pub workflow_type: String,
     /// The task list from which the task was taken.
     pub task_list: String,
-    /// 1, plus the number of directly preceding turns that failed or timed out.
+    /// Number of this attempt: 1 plus the number of directly preceding turns that failed or timed out.
     pub attempt: u32,
     /// Id of the turn's DeciderStarted event, which is the newest event that the decider may see.
     pub started_event_id: EventId,
@@ -69,22 +69,21 @@ pub struct DeciderTask {
     /// Size of `events` as JSON, in bytes.
     pub events_bytes: usize,
     /// Value of the `after` parameter for the next page, if the whole history was requested and does not fit into
-    /// `events`. `None` if no events are left. Also `None` for a window: if a window is too large, its oldest events
-    /// are missing.
+    /// `events`. Otherwise `None`. A window has no next page: if it is too large, its oldest events are missing.
     pub next: Option<EventId>,
     /// Context that the decider of the last completed turn stored.
     pub context: Option<Payload>,
-    /// Queries to answer from the state that results from this turn's decisions.
+    /// Queries. The decider must answer them from the state that results from this turn's decisions.
     pub queries: Vec<PendingQuery>,
-    /// True if the task has only queries and requires no decisions. No turn was started, the history has no event of
-    /// this task, and `started_event_id` is the id of the run's newest event.
+    /// True if the task has only queries and requires no decisions. No turn was started, and the history has no event
+    /// of this task. `started_event_id` is the id of the run's newest event.
     pub query_only: bool,
-    /// Updates to validate with the turn.
+    /// Updates that the decider must validate with the turn.
     pub updates: Vec<ProposedUpdate>,
-    /// True if the turn exists only for its updates. Its last two events are not recorded yet, and are never recorded
-    /// if the turn has no effect (ADR 10).
+    /// True if the turn exists only for its updates. Its last two events are not recorded yet. If the turn has no
+    /// effect, they are never recorded (ADR 10).
     pub speculative: bool,
-    /// Trace context of the run, which is the parent of the decider's spans.
+    /// Trace context of the run. It is the parent of the decider's spans.
     pub trace: Option<TraceContext>,
 }
 
@@ -109,8 +108,8 @@ pub struct ActivityTask {
     pub activity_type: String,
     /// Id of the activity's ActivityScheduled event.
     pub scheduled_event_id: EventId,
-    /// Id of the activity's ActivityStarted event. `None` if the activity has a retry policy, because then this event
-    /// is recorded only when the activity closes.
+    /// Id of the activity's ActivityStarted event. `None` if the activity has a retry policy, because this event is
+    /// then recorded only when the activity closes.
     pub started_event_id: Option<EventId>,
     /// Number of the attempt: 1, 2, 3, …
     pub attempt: u32,
@@ -120,21 +119,21 @@ pub struct ActivityTask {
     pub input: Option<Payload>,
     /// Timeouts of the activity.
     pub timeouts: ActivityTimeouts,
-    /// Trace context of the run, which is the parent of the runner's spans.
+    /// Trace context of the run. It is the parent of the runner's spans.
     pub trace: Option<TraceContext>,
 }
 
-/// A task on its way to its poller. The task is boxed, because space for it is reserved in each waiting poll. If this
-/// value is dropped without a call of [`delivered`](Self::delivered), the task is returned at once and can be handed
-/// out again, without waiting for its timeout.
+/// A task that is being delivered to its poller. The task is boxed, because space for this value is reserved in each
+/// waiting poll. If this value is dropped without a call of [`delivered`](Self::delivered), the task is returned at
+/// once. It can then be handed out again before its timeout.
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
     task: Box<T>,
     receipt: Receipt,
 }
 
-/// The part of a [`Delivery`] that remains after the task was taken out. Dropping it returns the task, so that it is
-/// handed out again.
+/// Receipt for a task that was taken out of its [`Delivery`]. If the receipt is dropped without a call of
+/// [`delivered`](Self::delivered), the task is returned, so that it is handed out again.
 #[must_use = "dropping it gives the task back"]
 pub struct Receipt(Box<Grant>);
 
@@ -169,7 +168,7 @@ struct PollUnderWay {
     wait: Duration,
     /// Time at which the wait ends.
     deadline: Instant,
-    /// Task that was started for an earlier attempt of the poll, whose response was lost.
+    /// Task that was started for an earlier attempt of this poll. The response to that attempt was lost.
     lost: Option<Box<Grant>>,
     _polling: Polling,
 }
@@ -190,8 +189,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Returns the approximate number of tasks that wait on a list, as far as this node knows, and true if more tasks
-    /// are known to wait.
+    /// Returns the approximate number of tasks that wait on a list, as far as this node knows. Also returns true if
+    /// more tasks are known to wait.
     pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
         let side = if are_turns { Side::Decider } else { Side::Activity };
         let list = ListKey { domain: domain.into(), side, name: list.into() };
@@ -211,8 +210,8 @@ impl Tasks {
         poll: Poll,
     ) -> impl Future<Output = Result<Option<Delivery<DeciderTask>>, Refusal>> {
         let events = poll.task_events();
-        // All parts of a poll except the wait itself are boxed. Otherwise each waiting poll would reserve space for
-        // them.
+        // All parts of a poll except the wait itself are boxed, because otherwise each waiting poll would reserve space
+        // for these parts.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
             let mut poll = begun.await?;
@@ -256,7 +255,7 @@ impl Tasks {
         }
     }
 
-    /// Prepares a poll: validates its parameters, and finds the task of an earlier attempt.
+    /// Prepares a poll: validates its parameters, and finds the task that was started for an earlier attempt.
     async fn begin_poll(
         &self,
         side: Side,
@@ -293,8 +292,8 @@ impl Tasks {
             match Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await {
                 Ok(Some(grant)) => return Ok(Some(Box::new(grant))),
                 Ok(None) => {}
-                // It is unknown whether the task was started. If the poll has an id, the run may record that the task
-                // was sent to it, so only a poll without an id may continue.
+                // The service does not know whether the task was started. If the poll has an id, the run may record
+                // that the task was sent to this poll. Therefore only a poll without an id may continue.
                 Err(refusal @ Refusal::OutcomeUnknown { .. }) if poll.taker.poll.is_none() => {
                     tracing::warn!(%refusal, list = %poll.list.name, "a waiting task could not be taken");
                 }
@@ -316,12 +315,12 @@ impl Tasks {
         Ok(waiting.end().await)
     }
 
-    /// Returns a page of the history up to the DeciderStarted event of the token's turn, as long as a decider has the
+    /// Returns a page of the history up to the DeciderStarted event of the token's turn. Fails if no decider has the
     /// turn.
     ///
     /// # Errors
     ///
-    /// As for [`Views::describe`](crate::Views::describe); if the turn has ended, an error that says how it ended.
+    /// As for [`Views::describe`](crate::Views::describe). If the turn has ended, an error that says how it ended.
     pub async fn turn_history(&self, token: &TurnToken, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
@@ -344,7 +343,7 @@ impl Tasks {
                 (shown, *previous_started_event_id, 1, Some(*version))
             }
             Granted::Speculation { last_event_id, previous_started_event_id, .. } => {
-                // Ids that the events of the speculative turn will have if they are recorded.
+                // Ids that the events of the speculative turn will have if the turn is recorded.
                 let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
                 (TurnId { scheduled_event_id, started_event_id }, *previous_started_event_id, 1, None)
             }
@@ -439,7 +438,7 @@ impl Tasks {
     }
 }
 
-/// Returns true if a refusal concerns only the task that was found, so that the poll can get another task.
+/// Returns true if an error is about the found task only, so that the poll can get another task.
 fn is_of_task(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -452,9 +451,9 @@ fn is_of_task(refusal: &Refusal) -> bool {
     )
 }
 
-/// Handles a started task that cannot be read. If the run's data is damaged, the task is left to time out: returning it
-/// would hand it out again at once, with the same error. The run is then listed as `failing`. For any other reason, the
-/// task is returned. Returns true if the task was left to time out.
+/// Handles a started task that cannot be read. If the data of the run is damaged, leaves the task to time out and
+/// returns true. The run is then listed as `failing`. Returning the task would hand it out again at once, with the same
+/// error. For any other error, returns the task to its list and returns false.
 fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
     if !is_of_task(refusal) {
         grant.unreadable();

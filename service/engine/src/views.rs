@@ -19,7 +19,7 @@ use crate::nodes::Nodes;
 use crate::run::lookup::RunLookup;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState};
 
-/// Delay before the next attempt to find the successor of a run. Our choice.
+/// Delay before the service looks again for the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 /// Read access to runs.
@@ -34,13 +34,14 @@ pub struct Views {
 }
 
 impl Views {
-    /// Returns the number of due-index shards whose home is each live node, and the total number of shards.
+    /// Returns for each live node the number of due-index shards of which it is the home. Also returns the total number
+    /// of shards.
     pub fn due_shards_by_node(&self) -> (std::collections::BTreeMap<String, u32>, u32) {
         let shards = self.store.limits().due_shards.max(1);
         (self.nodes.homes(shards), shards)
     }
 
-    /// Watches a domain. The watcher is notified of changes to the domain's runs that this node makes after this call.
+    /// Watches a domain. The watcher is notified of changes that this node makes to the domain's runs after this call.
     ///
     /// # Errors
     ///
@@ -53,7 +54,8 @@ impl Views {
         if self.background.is_stopping() { Err(Refusal::Stopping) } else { Ok(watching) }
     }
 
-    /// Waits up to `wait` for a run to close. Returns the run's id and, if it has closed, its state and closing event.
+    /// Waits up to `wait` for a run to close. Returns the run's id. If the run has closed, also returns its state and
+    /// closing event.
     ///
     /// # Errors
     ///
@@ -64,7 +66,7 @@ impl Views {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             let (run_id, closed) = self.closing_event_of(at, left).await?;
             match closed {
-                // A caller that did not name a run id also waits for the successor.
+                // If the caller did not specify a run id, it also waits for the successor of the run.
                 Some((run, _)) if at.run_id.is_none() && run.has_successor() => {
                     if left.is_zero() || self.background.is_stopping() {
                         return Ok((run_id, None));
@@ -131,7 +133,7 @@ impl Views {
         Ok(self.store.list(query, page).await?)
     }
 
-    /// Counts the runs that a list query matches. If the store must read runs for this, it reads at most `at_most`
+    /// Counts the runs that match a list query. If the store must read runs for the count, it reads at most `at_most`
     /// runs.
     ///
     /// # Errors

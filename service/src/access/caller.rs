@@ -1,5 +1,5 @@
-//! The authenticated caller, as handlers see it: its name, and the domains and payloads that its responses may
-//! contain.
+//! The authenticated caller, as handlers see it: its name, and the domains and payloads that responses to this caller
+//! may contain.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Holder, Need};
 pub(crate) struct Caller(Option<Arc<Holder>>);
 
 impl Caller {
-    /// Caller without a credential: no credentials are configured, or the call needs none.
+    /// Returns a caller without a credential. Used if no credentials are configured, or if the call needs none.
     pub(crate) fn anonymous() -> Self {
         Self(None)
     }
@@ -25,7 +25,7 @@ impl Caller {
         self.0.as_ref().is_none_or(|holder| need.is_met_by(holder))
     }
 
-    /// Returns whether the caller's credential names the domain.
+    /// Returns whether any permission of the caller names the domain.
     pub(crate) fn knows(&self, domain: &str) -> bool {
         self.meets(&Need::Related(domain.to_owned()))
     }
@@ -45,8 +45,8 @@ impl Caller {
         Author::named(self.by())
     }
 
-    /// Returns the author of turns from this task list: the name of the caller's credential, and the decisions that
-    /// the credential permits.
+    /// Returns the author to be recorded for answers to turns of this task list: the name of the caller's credential,
+    /// and the decisions that the credential permits.
     pub(crate) fn decider(&self, domain: &str, list: &str) -> Author {
         let may = self.0.as_ref().and_then(|holder| holder.may_decide(domain, list));
         Author { may, ..self.author() }

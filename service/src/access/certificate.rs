@@ -1,4 +1,4 @@
-//! Certificates that belong to a credential: their notation in the configuration file, and matching with the
+//! Certificates that belong to a credential: their notation in the configuration file, and the comparison with
 //! certificates that clients present.
 
 use super::hex::unhex;
@@ -21,7 +21,7 @@ pub(super) enum CertificateName {
 }
 
 impl CertificateName {
-    /// Parses a notation from the configuration. Names and fingerprints are written as `openssl x509` prints them.
+    /// Parses an entry of the configuration file. Names and fingerprints are written as `openssl x509` prints them.
     pub(super) fn read(entry: &str) -> Result<Self, String> {
         let bad = |problem: &str| format!("the certificate `{entry}` {problem}; expected {FORMS}");
         let (kind, name) = entry.split_once(['=', ':']).ok_or_else(|| bad("is of no kind"))?;
@@ -42,7 +42,7 @@ impl CertificateName {
         }
     }
 
-    /// Returns whether this entry matches a certificate. Names must be equal; there are no patterns.
+    /// Returns whether this entry matches a certificate. Names must be equal; the entry cannot be a pattern.
     pub(super) fn is_of(&self, shown: &Shown) -> bool {
         match self {
             Self::CommonName(name) => shown.common_names.contains(name),

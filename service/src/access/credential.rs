@@ -10,8 +10,8 @@ use super::certificate::CertificateName;
 use super::hex::unhex;
 use super::secret::{AccessKey, EMPTY_SHA256, SECRET_CHARS_MIN, SECRETS_MAX, Secret, Validity};
 
-/// Credential in the configuration. It contains only the hash of a bearer secret; the secret itself is known only to
-/// the client that uses it.
+/// Credential in the configuration. Of a bearer secret, it contains only the hash; only the client that uses the secret
+/// knows it.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Credential {
@@ -20,7 +20,7 @@ pub struct Credential {
     /// SHA-256 of a secret that does not expire, in hexadecimal. Empty if there is none.
     #[serde(default)]
     pub secret_sha256: String,
-    /// Further secrets, each with a validity period.
+    /// Further bearer secrets, each with a validity period.
     #[serde(default)]
     pub secrets: Vec<Secret>,
     /// Id of the key with which a client signs SWF requests.
@@ -30,8 +30,8 @@ pub struct Credential {
     /// Further signing keys, each with a validity period.
     #[serde(default)]
     pub access_keys: Vec<AccessKey>,
-    /// Certificates of this credential, as `CN=…`, `DNS:…`, `URI:…` or `SHA256:…`. A client that presents one needs no
-    /// secret.
+    /// Certificates of this credential, as `CN=…`, `DNS:…`, `URI:…` or `SHA256:…`. A client that presents one of them
+    /// needs no secret.
     #[serde(default)]
     pub certificates: Vec<String>,
     /// True if the credential permits everything.
@@ -57,7 +57,7 @@ pub struct Credential {
     /// domain. A slash or a percent sign in a name is percent-encoded, as in a path.
     #[serde(default)]
     pub deciders: Vec<String>,
-    /// Task lists, in the same notation, whose activities the holder may take and answer.
+    /// Task lists, in the notation of `deciders`, whose activities the holder may take and answer.
     #[serde(default)]
     pub runners: Vec<String>,
     /// Decisions that the holder may make in its turns; all of them if absent.
@@ -65,7 +65,7 @@ pub struct Credential {
 }
 
 impl std::fmt::Debug for Credential {
-    /// Omits the secrets.
+    /// Formats the name of the credential, without its secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Credential").field("name", &self.name).finish_non_exhaustive()
     }
@@ -91,7 +91,8 @@ pub(crate) struct Holder {
     pub(super) runners: Vec<Lists>,
 }
 
-/// Permissions of a credential, as shown to people. They contain nothing with which a client could authenticate.
+/// Permissions of a credential, in the form that is shown to people. They contain nothing with which a client could
+/// authenticate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HolderLevels {
     pub(crate) name: String,
@@ -121,13 +122,13 @@ pub(super) struct Key {
 }
 
 impl std::fmt::Debug for Holder {
-    /// Omits the secrets.
+    /// Formats the name of the credential, without its secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Holder").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Names of domains; `*` means all.
+/// List of domain names that a permission applies to; `*` means all domains.
 #[derive(Debug, Clone)]
 pub(super) struct Domains(Vec<String>);
 
@@ -167,7 +168,7 @@ impl Lists {
 #[derive(Debug, Clone)]
 pub(super) struct Deciders {
     pub(super) lists: Lists,
-    /// Permitted decisions; all if absent.
+    /// Permitted decisions; all decisions if absent.
     may: Option<Arc<Permissions>>,
 }
 
@@ -195,7 +196,7 @@ impl Holder {
         }
     }
 
-    /// Adds the permissions of another holder.
+    /// Adds the permissions of the holder `other`.
     pub(super) fn and(mut self, other: &Self) -> Self {
         self.is_operator |= other.is_operator;
         self.metrics |= other.metrics;
@@ -241,8 +242,8 @@ impl Holder {
         Ok(Self { secrets, keys, certificates, ..Self::of_levels(name, &what, credential)? })
     }
 
-    /// Returns a holder with the permissions of a credential, without its means of authentication. `what` names the
-    /// source of the permissions in error messages.
+    /// Returns a holder with the permissions of a credential but without its secrets, keys and certificates. In error
+    /// messages, `what` names the credential or rule that grants the permissions.
     pub(super) fn of_levels(name: CallerName, what: &str, credential: Credential) -> Result<Self, String> {
         let Credential { operator, metrics, readers, readers_without_payloads, .. } = credential;
         let Credential { applications, operators, deciders, runners, may_decide, .. } = credential;
@@ -300,8 +301,8 @@ impl Holder {
         })
     }
 
-    /// Returns the limits on decisions in turns of this task list. A decision is permitted if any of the limits
-    /// permits it; `None` permits all decisions.
+    /// Returns the limits on decisions in turns of this task list. A decision is permitted if at least one of the
+    /// limits permits it. `None` permits all decisions.
     pub(super) fn may_decide(&self, domain: &str, list: &str) -> Option<Arc<[Permissions]>> {
         let of_list = self.deciders.iter().filter(|deciders| deciders.lists.has(domain, list));
         let limits: Option<Vec<_>> = of_list.map(|deciders| deciders.may.as_deref().cloned()).collect();
@@ -347,9 +348,9 @@ impl Holder {
         self.sees_payloads(domain) || self.readers_without_payloads.has(domain)
     }
 
-    /// Returns whether a reader, application or operator permission includes payloads of this domain. Unlike
-    /// [`is_shown_payloads`](Self::is_shown_payloads), this ignores whether the credential belongs to an operator of
-    /// the service.
+    /// Returns whether a reader, application or operator permission of this domain includes payloads. Ignores
+    /// `operator = true`, which also includes payloads; [`is_shown_payloads`](Self::is_shown_payloads) takes it into
+    /// account.
     pub(super) fn sees_payloads(&self, domain: &str) -> bool {
         [&self.readers, &self.applications, &self.operators].iter().any(|domains| domains.has(domain))
     }

@@ -1,5 +1,5 @@
-//! Credentials and issuers in force. They form one set, which each request reads once, and which is only replaced as
-//! a whole.
+//! The credentials and issuers in force. They form one set. Each request reads the set once, and a change replaces the
+//! whole set.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,11 +21,11 @@ use crate::tls::Peer;
 use engine::Engine;
 
 /// Number of leading hexadecimal digits of a secret's hash that identify the secret in output for people. Our choice:
-/// enough to tell a few secrets apart, and of no use for guessing them.
+/// enough to distinguish the secrets of a service, and too few to help in guessing one.
 pub const PREFIX_DIGITS: usize = 12;
 
-/// All credentials and issuers of a service. Clones share them, so that a [`replace`](Self::replace) affects all
-/// clones.
+/// All credentials and issuers of a service. Clones refer to the same set, so that [`replace`](Self::replace) affects
+/// all clones.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials(Arc<CredentialsState>);
 
@@ -42,9 +42,9 @@ pub(crate) struct Principal {
     pub(super) holder: Arc<Holder>,
     method: AuthenticatedBy,
     validity: Validity,
-    /// Set of credentials in force when the caller was authenticated.
+    /// Set of credentials that was in force when the caller was authenticated.
     set: Arc<Set>,
-    /// Session that the request's cookie belongs to, if the caller has signed in.
+    /// Session to which the request's cookie belongs; `None` if the caller did not authenticate by a cookie.
     session: Option<Session>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum CredentialKind {
 /// Reason for an authentication failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AuthenticationError {
-    /// No credential, or an unknown one.
+    /// The request has no credential, or an unknown one.
     Unknown,
     /// The session that the cookie names has ended or never existed.
     SessionExpired,
@@ -66,11 +66,11 @@ pub(crate) enum AuthenticationError {
     Expired { what: CredentialKind, who: String, since: Timestamp },
     /// The secret or token is correct, but not valid yet.
     NotYetValid { what: CredentialKind, who: String, from: Timestamp },
-    /// The token is not trusted; the reason is only logged.
+    /// The token is not trusted. The reason is logged, but not sent to the client.
     Token { why: String },
     /// The token is trusted, but no rule grants it permissions.
     NoRule { who: String },
-    /// The connection's certificate belongs to no credential, and the request has no other.
+    /// The connection's certificate belongs to no credential, and the request authenticates in no other way.
     Certificate { shown: String, why: String },
 }
 
@@ -84,7 +84,7 @@ impl AuthenticationError {
     }
 }
 
-/// Reason for rejecting a token.
+/// Reason why a token was rejected.
 enum TokenRejection {
     No(AuthenticationError),
     /// The token names a key that is unknown. The issuer may have published it since its keys were last fetched.
@@ -121,8 +121,9 @@ impl Credentials {
     /// Fails, naming the credential or issuer, for:
     ///
     /// * an issuer whose keys cannot be read from their file, or that could authenticate no caller
-    /// * a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, or half a key
-    /// * a credential that nothing authenticates, or that has no permissions
+    /// * a hash that is not 64 hexadecimal digits, a task list that is not `domain/list`, or a signing key without its
+    ///   id or secret
+    /// * a credential without secrets, keys and certificates, or without permissions
     /// * an empty name
     /// * two credentials with the same name, key id or secret
     pub fn new(stanzas: impl Into<Stanzas>) -> Result<Self, String> {
@@ -130,30 +131,30 @@ impl Credentials {
         Ok(Self(Arc::new(CredentialsState { set: watch::Sender::new(set), ..CredentialsState::default() })))
     }
 
-    /// Replaces the credentials and issuers, from the next request on.
+    /// Replaces the credentials and issuers. The new ones apply from the next request.
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new), and if the last credential would be removed, because then callers would no longer be
-    /// authenticated. The current set then stays in force.
+    /// Fails in the cases in which [`new`](Self::new) fails. Also fails if the new set is empty and the current one is
+    /// not, because then callers would no longer be authenticated. The current set then stays in force.
     pub fn replace(&self, stanzas: impl Into<Stanzas>) -> Result<(), String> {
         let set = Set::read(stanzas.into(), &self.now())?;
         if set.is_empty() && !self.is_empty() {
             let why = "there are no credentials any more, so that everybody would be let in";
             return Err(format!("{why}; restart the service if that is meant"));
         }
-        // Adds keys of issuers that were fetched while the new set was being parsed.
+        // Issuers' keys may have been fetched while the new set was being parsed. Those keys are added to the new set.
         self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));
         Ok(())
     }
 
-    /// Returns the domains that credentials and rules of issuers name. Each comes with a description of the first
-    /// credential or issuer that names it.
+    /// Returns the domains that credentials and rules of issuers name, each with a description of the first credential
+    /// or issuer that names it.
     pub fn domains(&self) -> BTreeMap<String, String> {
         self.now().domains()
     }
 
-    /// Returns whether no credentials exist, so that callers are not authenticated.
+    /// Returns true if no credentials exist. Callers are then not authenticated.
     pub fn is_empty(&self) -> bool {
         self.0.set.borrow().is_empty()
     }
@@ -167,8 +168,8 @@ impl Credentials {
         self.0.set.subscribe()
     }
 
-    /// Authenticates a caller by the secret in the request's headers or, if there is none, by the certificate of its
-    /// connection.
+    /// Authenticates a caller by the secret in the `Authorization` header. If the request has no such header,
+    /// authenticates the caller by the certificate of its connection.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
@@ -257,13 +258,13 @@ impl Credentials {
         })
     }
 
-    /// Fetches the keys of issuers again whenever they are too old. Never returns.
+    /// Fetches the keys of issuers when the last fetch was too long ago or has failed. Never returns.
     pub async fn keep_keys(self, engine: Arc<Engine>) {
         let mut changes = self.changes();
         loop {
             let set = self.now();
             for (name, remote) in set.named_remotes().filter(|(_, remote)| remote.is_due()) {
-                // The fetch runs in a separate task, so its future need not be awaited.
+                // The fetch runs in a separate task and continues when its future is dropped.
                 drop(self.fetch_keys(remote, name, &engine));
             }
             drop(set);
@@ -289,8 +290,8 @@ impl Credentials {
         Ok(Principal { holder, method, validity, set, session: Some(session) })
     }
 
-    /// Begins a session for a caller that was authenticated by a secret or a token. Returns `None` for callers with a
-    /// signature or a certificate, which authenticate each request.
+    /// Begins a session for a caller that was authenticated by a secret or a token. Returns `None` for callers that
+    /// authenticate each request by a signature or a certificate.
     pub(crate) fn begin_session(&self, admitted: &Principal, now: Timestamp) -> Option<BegunSession> {
         let is_shown = matches!(admitted.method, AuthenticatedBy::Secret(_) | AuthenticatedBy::Token(..))
             && admitted.session.is_none();
@@ -315,8 +316,8 @@ impl Credentials {
         &self.0.denials
     }
 
-    /// Returns the holder of the signing key with this id, and the key's secret. The key may have expired: that is
-    /// reported only if the signature is correct.
+    /// Returns the holder of the signing key with this id, and the key's secret. The key may have expired. The caller
+    /// of this function must report the expiry only if the signature is correct.
     pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Principal, String)> {
         let set = self.now();
         let (holder, key) = set.holders.iter().find_map(|holder| {
@@ -328,8 +329,8 @@ impl Credentials {
         Some((Principal { holder, method, validity: key.validity, set: Arc::clone(&set), session: None }, secret))
     }
 
-    /// Checks an authenticated caller again. Returns the current validity of its credential; `None` if the credential
-    /// no longer exists or is not valid at `now`, or if its permissions do not satisfy `may`.
+    /// Checks an authenticated caller again. Returns the current validity of its credential. Returns `None` if the
+    /// credential no longer exists, is not valid at `now`, or has permissions for which `may` returns false.
     pub(super) fn would_admit(
         &self,
         admitted: &Principal,
@@ -341,8 +342,8 @@ impl Credentials {
             return None;
         }
         let is_certificate = matches!(admitted.method, AuthenticatedBy::Certificate(_));
-        // A certificate is always looked up again, because its validity also depends on the trusted authorities,
-        // which can change separately.
+        // A certificate is looked up even if the set of credentials has not changed, because its validity also depends
+        // on the trusted authorities, which can change separately.
         let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
             (Arc::clone(&admitted.holder), admitted.validity)
         } else {

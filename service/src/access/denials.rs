@@ -7,24 +7,24 @@ use tokio::time::Instant;
 
 use engine::Engine;
 
-/// Maximum number of failed secrets and signatures per second, of all callers together, that are reported as such.
-/// Further failures in the same second fail with "too many attempts". Our choice: a program with an outdated secret
-/// retries a few times per second, and a secret of 256 bits cannot be guessed at any rate.
+/// Maximum number of failed secrets and signatures per second, counted for all callers together. Further failures in
+/// the same second are reported as "too many attempts". Our choice: a program with an outdated secret retries a few
+/// times per second. The rate is no risk, because a secret of 256 bits cannot be guessed at any rate.
 const GUESSES_PER_SECOND_MAX: u32 = 20;
 
-/// Length of the periods for which failures are counted and at most one denial is logged.
+/// Length of a period. Failures are counted per period, and at most one denial is logged per period.
 const SPAN: Duration = Duration::from_secs(1);
 
 /// Reason for denying a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// No credential, or an unknown one.
+    /// The request has no credential, or an unknown one.
     Unauthorized,
     /// The credential has expired.
     Expired,
     /// The credential is not valid yet.
     NotYetValid,
-    /// The credential was revoked, or expired, during the request.
+    /// The credential was revoked or has expired during the request.
     Revoked,
     /// The certificate belongs to no credential.
     Certificate,
@@ -32,7 +32,7 @@ pub(crate) enum Denied {
     Token,
     /// The credential lacks the permission.
     Forbidden,
-    /// Too many secrets or signatures failed within a second.
+    /// Too many requests with an unknown secret or a wrong signature arrived within a second.
     TooManyFailedAttempts,
 }
 
@@ -55,9 +55,9 @@ impl Denied {
 struct DenialSpan {
     began: Option<Instant>,
     guesses: u32,
-    /// Number of denials in the current period. Only the first one is logged.
+    /// Number of denials in the current period, of which only the first is logged.
     logged: u32,
-    /// Number of denials since the last logged one that were not logged.
+    /// Number of denials since the last denial that was logged.
     unlogged: u64,
 }
 
@@ -77,8 +77,8 @@ impl Denials {
         change(&mut span)
     }
 
-    /// Counts a failed secret or signature. Returns true if too many have failed in this period, so that the caller
-    /// must retry later. Callers with valid credentials are never delayed.
+    /// Counts a failed secret or signature. Returns true if too many have failed in this period; the response then
+    /// tells the client to retry later. Requests with valid credentials are never delayed.
     pub(crate) fn has_guessed_too_often(&self) -> bool {
         self.now(|span| {
             span.guesses = span.guesses.saturating_add(1);
@@ -86,8 +86,8 @@ impl Denials {
         })
     }
 
-    /// Counts a denial and logs at most one per second. The presented credential is never logged, because it may be
-    /// part of a secret.
+    /// Counts a denial, and logs at most one per second. The credential that the request presented is never logged,
+    /// because it may be part of a secret.
     pub(crate) fn note(&self, engine: &Engine, denied: Denied, who: Option<&str>, what: &str) {
         engine.metrics().denied(denied.word());
         let others = self.now(|span| {

@@ -1,4 +1,4 @@
-//! Hexadecimal digests.
+//! Parsing of digests in hexadecimal.
 
 /// Parses a SHA-256 digest of 64 hexadecimal digits.
 pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {

@@ -13,12 +13,12 @@ use super::jwks::{ALGORITHMS, KEYS_BYTES_MAX, KeySet};
 use super::remote::RemoteKeys;
 use super::{Credential, Holder};
 
-/// Maximum number of issuers of a service. Our choice: a company has one or two. The issuer of each token is compared
-/// with all of them.
+/// Maximum number of issuers of a service. Our choice: a company has one or two. The limit bounds the work for each
+/// token, because its issuer is compared with all of them.
 pub const ISSUERS_MAX: usize = 16;
 
-/// Maximum number of rules of an issuer. Our choice: enough for a hundred teams. Each rule is checked against the
-/// claims of each new token.
+/// Maximum number of rules of an issuer. Our choice: enough for a hundred teams. The limit bounds the work for each new
+/// token, because all rules are checked against its claims.
 pub const RULES_MAX: usize = 256;
 
 /// Maximum length of an issuer's name in bytes. Our choice: a quarter of the 128 bytes of a caller's name, which
@@ -29,7 +29,7 @@ pub const ISSUER_NAME_BYTES_MAX: usize = 32;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Issuer {
-    /// Name of the issuer. The names of its callers begin with it and a colon.
+    /// Name of the issuer. The names of callers with tokens of the issuer begin with this name and a colon.
     pub name: String,
     /// Value of the claim `iss` in the issuer's tokens.
     pub issuer: String,
@@ -48,13 +48,13 @@ pub struct Issuer {
     pub rules: Vec<ClaimRule>,
 }
 
-/// Permissions of tokens with a certain value in a claim. The permissions are the same as those of a credential.
+/// Permissions of tokens with a certain value in a claim. The possible permissions are those of a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClaimRule {
-    /// Name of the claim. Its value is a string or a list of strings.
+    /// Name of a claim whose value is a string or a list of strings.
     pub claim: String,
-    /// Required value: the string itself, or one string of the list.
+    /// Required value of the claim. If the claim is a list, one of its strings must have this value.
     pub has: String,
     /// True if the rule permits everything.
     #[serde(default)]
@@ -77,7 +77,7 @@ pub struct ClaimRule {
     /// Task lists whose turns the caller may take and answer, in the notation of credentials.
     #[serde(default)]
     pub deciders: Vec<String>,
-    /// Task lists whose activities the caller may take and answer, in the same notation.
+    /// Task lists whose activities the caller may take and answer, in the notation of credentials.
     #[serde(default)]
     pub runners: Vec<String>,
     /// Decisions that the caller may make in turns of the rule's `deciders`; all of them if absent.
@@ -118,13 +118,13 @@ pub(super) struct Terms {
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) name_claim: String,
     pub(super) grants: Vec<ClaimGrant>,
-    /// Source of keys at a URL; `None` if the keys are in a file.
+    /// Remote source of the issuer's keys; `None` if the keys are in a file.
     pub(super) remote: Option<Arc<RemoteKeys>>,
 }
 
 impl Terms {
-    /// Parses an issuer, and returns it with its known keys. `before` contains the current sources of remote keys; a
-    /// source with the same URL is reused with the keys already fetched from it.
+    /// Parses an issuer. Returns it with the keys that are known now. `before` contains the sources of remote keys that
+    /// are in use. A source with the same URL is used again, with the keys that it has already fetched.
     pub(super) fn read<'a>(
         written: Issuer,
         mut before: impl Iterator<Item = &'a Arc<RemoteKeys>>,
@@ -153,7 +153,7 @@ impl Terms {
             let count = rules.len();
             return Err(wrong(&format!("it has {count} rules, expected one to {RULES_MAX}: they say who may do what")));
         }
-        // Placeholder: the holder gets the caller's name when a token is verified.
+        // This name is only a placeholder. When a token is verified, the holder gets the caller's name.
         let nobody = CallerName::new(&name).map_err(|fault| wrong(&fault.to_string()))?;
         let grant = |rule: ClaimRule| {
             let what = format!("issuer `{name}`, the rule for `{}` in `{}`,", rule.has, rule.claim);
@@ -182,11 +182,11 @@ impl Terms {
         Ok((Self { name, issuer, audiences, algorithms, name_claim, grants, remote }, keys))
     }
 
-    /// Returns the name of a caller whose token gives it the name `own`.
+    /// Returns the full name of a caller: the name of the issuer, and the name `own` from the token.
     ///
     /// # Errors
     ///
-    /// If the name is empty, too long, or contains control characters.
+    /// If `own` is empty or contains control characters, or if the full name is too long.
     pub(super) fn caller(&self, own: &str) -> Result<CallerName, String> {
         if own.trim().is_empty() {
             return Err("is empty".to_owned());

@@ -13,7 +13,8 @@ pub const KEYS_BYTES_MAX: usize = 256 * 1024;
 /// ten.
 pub const KEYS_MAX: usize = 100;
 
-/// Supported algorithms. All of them are asymmetric, so that a service that can verify a token cannot create one.
+/// Supported algorithms. All of them are asymmetric, so that a service with the keys to verify tokens cannot create
+/// tokens.
 pub(super) const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("RS256", Algorithm::RS256),
     ("RS384", Algorithm::RS384),
@@ -57,7 +58,7 @@ struct Published {
 }
 
 impl KeySet {
-    /// Parses a set. Keys that are not understood are ignored.
+    /// Parses a set. Keys of unsupported kinds are ignored.
     ///
     /// # Errors
     ///
@@ -81,8 +82,8 @@ impl KeySet {
         Ok(Self { keys, published: Sha256::digest(bytes).into() })
     }
 
-    /// Returns the key with this id for this algorithm. Without an id, returns the only key for the algorithm, if
-    /// there is exactly one.
+    /// Returns the key with this id for this algorithm. If `id` is `None`, returns the only key for the algorithm;
+    /// `None` if there are several.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
         let mut fitting = self.keys.iter().filter(|key| key.algorithms.contains(&algorithm));
         match id {
@@ -91,14 +92,15 @@ impl KeySet {
         }
     }
 
-    /// Returns whether the set has a key with this id, for any algorithm; without an id, whether it has any key.
+    /// Returns whether the set has a key with this id, for any algorithm. If `id` is `None`, returns whether the set
+    /// has any key.
     pub(super) fn knows(&self, id: Option<&str>) -> bool {
         self.keys.iter().any(|key| id.is_none() || key.id.as_deref() == id)
     }
 }
 
 impl JwksKey {
-    /// Parses a key. Returns `None` for a key that is not for signatures or is of an unsupported kind.
+    /// Parses a key. Returns `None` if the key is not for signatures, or if its kind is not supported.
     fn read(published: Value) -> Option<Self> {
         let is_for_signatures = text(&published, "use").is_none_or(|usage| usage == "sig");
         let operations = published.get("key_ops").and_then(Value::as_array);

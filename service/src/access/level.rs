@@ -17,7 +17,7 @@ macro_rules! levels {
                 match self { $( Self::$name => $word, )+ }
             }
 
-            /// Returns which credentials meet the level, as the documentation describes it.
+            /// Returns a description of the credentials that have this level, for the documentation.
             pub fn who(self) -> &'static str {
                 match self { $( Self::$name => $who, )+ }
             }
@@ -28,32 +28,32 @@ macro_rules! levels {
 levels! {
     /// No credential is needed.
     Nothing "nothing" "none needed";
-    /// Any credential; the response contains only domains that it names.
+    /// Any credential. The response contains only domains that the credential names.
     Known "any" "any; the response has only the domains that the credential names";
     /// Any credential that names the domain.
-    Related "related" "any that names the domain, or a list in it, at any level";
+    Related "related" "any credential that has a level for the domain, or for a task list in it";
     /// Permission to read the metrics.
     Metrics "metrics" "`metrics = true`";
-    /// Reader of the domain.
+    /// Reader permission for the domain.
     Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications`, \
         `operators`: of the domain";
-    /// Application of the domain.
+    /// Application permission for the domain.
     Application "application" "`applications`: of the domain";
-    /// Operator of the domain.
+    /// Operator permission for the domain.
     DomainOperator "domain operator" "`operators`: of the domain";
-    /// Decider of the task list.
+    /// Decider permission for the task list.
     Decider "decider" "`deciders`: of the task list, or of the token's list";
-    /// Runner of the task list.
+    /// Runner permission for the task list.
     Runner "runner" "`runners`: of the task list, or of the token's list";
-    /// Operator of the service.
+    /// Operator permission for the whole service.
     Operator "operator" "`operator = true` only";
-    /// Another node over the same store.
+    /// Call from another node over the same store.
     Node "node" "another node over the same store; no credential, whatever its level";
 }
 
-/// Subject of a request: the domain or task list to which its permission applies.
+/// Request whose permission is checked. It names the domain or task list to which the permission applies.
 pub(crate) trait Subject {
-    /// Error if the subject is unknown.
+    /// Error if the request names no valid domain or task list.
     type Refusal;
 
     /// Returns the domain that the request names.
@@ -64,7 +64,7 @@ pub(crate) trait Subject {
     fn of_runner(&self) -> Result<(String, String), Self::Refusal>;
 }
 
-/// Permission that one request needs: its level, and the domain or task list.
+/// Permission that one request needs: a level, and the domain or task list to which it applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
     /// No credential is needed.
@@ -75,19 +75,19 @@ pub(crate) enum Need {
     Related(String),
     /// Permission to read the metrics.
     Metrics,
-    /// Reader of this domain.
+    /// Reader permission for this domain.
     Reader(String),
-    /// Application of this domain.
+    /// Application permission for this domain.
     Application(String),
-    /// Operator of this domain.
+    /// Operator permission for this domain.
     DomainOperator(String),
-    /// Decider of this task list.
+    /// Decider permission for this task list.
     Decider(String, String),
-    /// Runner of this task list.
+    /// Runner permission for this task list.
     Runner(String, String),
-    /// Operator of the service.
+    /// Operator permission for the whole service.
     Operator,
-    /// Another node over the same store.
+    /// Call from another node over the same store.
     Node,
 }
 
@@ -132,7 +132,7 @@ impl Level {
 }
 
 impl Need {
-    /// Returns whether this credential suffices.
+    /// Returns whether the permissions of this credential suffice.
     pub(crate) fn is_met_by(&self, holder: &Holder) -> bool {
         match self {
             Self::Nothing | Self::Known => true,

@@ -6,9 +6,13 @@ use super::{CallAccess, Level, Wire};
 
 /// Introduction of the table of calls.
 const EFFECTS: &str = "\
-The last column is the effect of a call. A call that *reads* changes nothing. A call that *takes* hands out a task or
-extends it. A call that *changes* something has an entry in the [audit log](logs.md#audit-log) first. A call that
-*relays* passes on a call of another node, which has the entry there.";
+The last column is the effect of a call:
+
+* *reads*: the call changes nothing.
+* *takes*: the call hands out a task, or extends the timeout of a task.
+* *changes*: the call changes something. Before the change, the service adds an entry to the [audit
+  log](logs.md#audit-log).
+* *relays*: the call passes on a call that another node received. The entry is in the audit log of that other node.";
 
 /// Returns the list of levels, and the table of calls with their levels, as Markdown.
 pub fn page(calls: &[CallAccess]) -> String {

@@ -1,5 +1,5 @@
-//! Permission of a request in progress. It is checked again until the request ends, because its credential may be
-//! revoked meanwhile.
+//! The permission of a request in progress. It is checked repeatedly until the request ends, because the credential may
+//! be revoked during the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use engine::Clock;
 /// write takes milliseconds; a request that takes longer is waiting for something.
 pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
 
-/// Authenticated caller, and the permission that its request uses.
+/// Pass of a request: the authenticated caller, and the permission that the request uses.
 #[derive(Clone)]
 pub(crate) struct Pass {
     credentials: Credentials,
@@ -45,25 +45,26 @@ impl Pass {
         &self.need
     }
 
-    /// Returns whether the caller would still be admitted, and shown the same data.
+    /// Returns whether the caller would still be admitted, and would be shown at least the same data.
     pub(crate) fn is_valid(&self) -> bool {
         self.standing().is_some()
     }
 
-    /// Returns the current validity of the caller's credential; `None` if the caller would no longer be admitted.
+    /// Returns the current validity of the caller's credential; `None` if the caller would not be admitted any more.
     fn standing(&self) -> Option<Validity> {
         let is_met = |holder: &Holder| self.need.is_met_by(holder) && self.has_same_payload_rights(holder);
         self.credentials.would_admit(&self.admitted, self.clock.now(), is_met)
     }
 
-    /// Returns false if the credential was allowed to see the payloads of the request's domain when the request was
-    /// admitted, and this version of the credential is not.
+    /// Returns false if the credential could see the payloads of the request's domain when the request was admitted,
+    /// and its current version `holder` cannot.
     fn has_same_payload_rights(&self, holder: &Holder) -> bool {
         let is_less = |domain| self.admitted.holder.is_shown_payloads(domain) && !holder.is_shown_payloads(domain);
         !self.need.domain().is_some_and(is_less)
     }
 
-    /// Resolves when the caller would no longer be admitted, because its credential has expired or was replaced.
+    /// Resolves when the caller would no longer be admitted. The reason can be that its credential has expired, was
+    /// removed or changed, or that its session has ended.
     pub(crate) async fn revoked(&self) {
         let mut changes = self.credentials.changes();
         while let Some(validity) = self.standing() {
@@ -86,7 +87,7 @@ impl Pass {
         }
     }
 
-    /// Resolves at this time; never if there is none.
+    /// Resolves at this time. If `at` is `None`, never resolves.
     async fn reaches(&self, at: Option<Timestamp>) {
         match at {
             Some(at) => self.clock.sleep_until(at).await,
@@ -94,8 +95,8 @@ impl Pass {
         }
     }
 
-    /// Runs this work, and returns its result if the caller would still be admitted at that time. Work that is still
-    /// running [`REVOKED_WAIT`] after the credential was revoked is dropped.
+    /// Runs this work. Returns the result if the caller would still be admitted when the work is complete. Work that is
+    /// still running [`REVOKED_WAIT`] after the credential was revoked is dropped.
     pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(work);
         let answer = tokio::select! {
@@ -103,7 +104,8 @@ impl Pass {
             answer = &mut work => Some(answer),
             () = self.revoked() => tokio::time::timeout(REVOKED_WAIT, &mut work).await.ok(),
         };
-        // A result that arrives after the revocation is dropped, too. A task in it returns to its list.
+        // A result that arrives after the revocation is dropped, too. If it contains a task, dropping it returns the
+        // task to its list.
         answer.filter(|_| self.is_valid())
     }
 }

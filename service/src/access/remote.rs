@@ -1,5 +1,5 @@
-//! Remote keys of issuers. Fetches them at a limited rate, one fetch per issuer at a time. If the address does not
-//! respond, the last fetched keys stay in use.
+//! Remote keys of issuers. The keys are fetched at a limited rate, with one fetch per issuer at a time. If the URL of
+//! the keys does not respond, the last fetched keys stay in use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,18 +13,18 @@ use tokio::time::Instant;
 
 use super::jwks::{KEYS_BYTES_MAX, KeySet};
 
-/// Minimum time between two fetches. Our choice: tokens with invented key ids cannot cause more requests to the
-/// issuer.
+/// Minimum time between two fetches. Our choice. Each token with an unknown key id triggers a fetch, so this limits the
+/// requests that tokens with invented ids can cause.
 pub const KEYS_REFETCH_WAIT: Duration = Duration::from_secs(30);
 
-/// Maximum age of fetched keys, even if all requested keys are known. Our choice: it is also the longest time for
-/// which a key stays valid after its issuer has revoked it.
+/// Maximum age of fetched keys. Older keys are fetched again, even if no unknown key was requested. Our choice: this is
+/// also the maximum time for which a key stays valid after its issuer has revoked it.
 pub const KEYS_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// Timeout of a fetch. Our choice: a caller whose token has an unknown key waits for the fetch.
+/// Timeout of a fetch. Our choice: short, because a caller whose token has an unknown key waits for the fetch.
 pub const FETCH_WAIT: Duration = Duration::from_secs(5);
 
-/// Fetch in progress. Any number of callers can wait for it.
+/// Fetch in progress, for which any number of callers can wait.
 pub(super) type Fetching = Shared<BoxFuture<'static, ()>>;
 
 /// Remote source of an issuer's keys.
@@ -33,9 +33,9 @@ pub(super) struct RemoteKeys {
     http: Client,
     /// Keys from the last successful fetch.
     known: Mutex<Arc<KeySet>>,
-    /// Time of the last successful fetch.
+    /// Time of the last successful fetch; `None` before the first one.
     fetched: Mutex<Option<Instant>>,
-    /// Newest fetch, with the time when it began.
+    /// Newest fetch, with the time when it began; `None` before the first one.
     newest: Mutex<Option<(Instant, Fetching)>>,
     is_failing: AtomicBool,
 }
@@ -55,7 +55,7 @@ impl RemoteKeys {
     ///
     /// # Errors
     ///
-    /// For a URL at which an attacker in the network could replace the keys.
+    /// Fails for an unencrypted URL, because an attacker in the network could replace the keys.
     pub(super) fn new(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("jwks-url `{text}`: {error}"))?;
         let is_loopback = match url.host_str() {
@@ -77,21 +77,21 @@ impl RemoteKeys {
         Url::parse(text).is_ok_and(|url| url == self.url)
     }
 
-    /// Returns the keys from the last successful fetch; no keys before the first one.
+    /// Returns the keys from the last successful fetch. Before the first one, the set is empty.
     pub(super) fn known(&self) -> Arc<KeySet> {
         Arc::clone(&lock(&self.known))
     }
 
-    /// Returns whether the keys are due to be fetched, because the last fetch is too old or has failed. An unknown
-    /// key is another reason for a fetch.
+    /// Returns whether the keys must be fetched again because the last successful fetch is too old or the last fetch
+    /// has failed. A token with an unknown key is another reason for a fetch, which this function ignores.
     pub(super) fn is_due(&self) -> bool {
         let is_old = lock(&self.fetched).is_none_or(|at| at.elapsed() >= KEYS_AGE_MAX);
         is_old || self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Fetches the keys, unless a fetch has begun within [`KEYS_REFETCH_WAIT`]. The future resolves when the newest
-    /// fetch has ended. `then` is called with true if the fetch succeeded. The fetch continues if its caller stops
-    /// waiting.
+    /// Fetches the keys, unless a fetch has begun within [`KEYS_REFETCH_WAIT`]. The returned future resolves when the
+    /// newest fetch has ended; the fetch continues if the future is dropped. If this call has begun the fetch, `then`
+    /// is called at the end, with true if the fetch succeeded.
     pub(super) fn fetch(self: &Arc<Self>, name: &str, then: impl FnOnce(bool) + Send + 'static) -> Fetching {
         let mut newest = lock(&self.newest);
         if let Some((began, fetching)) = newest.as_ref()
@@ -109,7 +109,7 @@ impl RemoteKeys {
         fetching
     }
 
-    /// Stores the result of a fetch. Returns whether the fetch succeeded.
+    /// Stores the result of a fetch. Returns whether the fetch has succeeded.
     fn note(&self, name: &str, found: Result<KeySet, String>) -> bool {
         let is_found = found.is_ok();
         let was_failing = self.is_failing.swap(!is_found, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl RemoteKeys {
                     tracing::info!(issuer = name, "the issuer's keys are fetched again");
                 }
             }
-            // Only the first failure is logged.
+            // Only the first of consecutive failures is logged.
             Err(error) if !was_failing => tracing::warn!(
                 issuer = name,
                 "the issuer's keys could not be fetched, and those that are known stay: {error}"

@@ -1,4 +1,4 @@
-//! Secrets of a credential in the configuration file, with their validity periods.
+//! The secrets of a credential in the configuration file, with their validity periods.
 
 use std::fmt;
 
@@ -6,24 +6,25 @@ use history::Timestamp;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-/// Maximum number of secrets, signing keys or certificates of a credential. Our choice: rotation needs two; more
-/// allow several programs to share a credential with separate secrets.
+/// Maximum number of secrets, signing keys and certificates of a credential, counted together. Our choice: rotation
+/// needs two. With more, several programs can share a credential and have separate secrets.
 pub const SECRETS_MAX: usize = 16;
 
 /// Minimum length in characters of a secret that the configuration contains in clear text, such as a signing key. Our
-/// choice: the shortest that cannot be guessed offline if its characters are random (16 characters from an alphabet
-/// of 64 have 96 bits). Secrets that the service creates have 43 characters; AWS's have 40. The length of a secret
-/// that is stored as a hash is unknown.
+/// choice: the smallest length at which random characters cannot be guessed offline (16 characters from an alphabet of
+/// 64 have 96 bits). Secrets that the service creates have 43 characters, and AWS's have 40. Secrets that are stored as
+/// a hash are not checked, because their length is unknown.
 pub const SECRET_CHARS_MIN: usize = 16;
 
-/// SHA-256 of the empty text, which results from an unset variable. Source: FIPS 180-4.
+/// SHA-256 of the empty text. It is refused, because it is usually the hash of a variable that was not set. Source:
+/// FIPS 180-4.
 pub(super) const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
-/// Time before its expiry at which a secret is reported. Our choice: any period of this length contains a working
-/// day.
+/// Time between the first warning about a secret and its expiry. Our choice: every period of this length contains a
+/// working day.
 pub const EXPIRY_WARNING: history::Duration = history::Duration::from_days(7);
 
 /// Bearer secret. A credential may have several.
@@ -95,13 +96,13 @@ pub(crate) struct Validity {
     until: Option<Timestamp>,
 }
 
-/// Validity of a correct secret at some time.
+/// Status of a correct secret at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecretStatus {
     Good,
-    /// Valid from this time on.
+    /// The secret is not valid before this time.
     NotYetValid(Timestamp),
-    /// Expired at this time.
+    /// The secret expired at this time.
     Expired(Timestamp),
 }
 
@@ -110,7 +111,7 @@ impl Validity {
     ///
     /// # Errors
     ///
-    /// If the period is empty, so that the secret would never be valid.
+    /// If the period is empty. The secret would then never be valid.
     pub(crate) fn read(not_before: Option<Moment>, expires: Option<Moment>) -> Result<Self, String> {
         let (from, until) = (not_before.map(|it| it.0), expires.map(|it| it.0));
         match (from, until) {

@@ -1,7 +1,7 @@
-//! Sessions of people who have signed in at the console. A browser presents a cookie instead of a secret. Sessions
-//! are stored only in the memory of this process: a restart ends them, and other nodes do not know them.
+//! Sessions of people who have signed in at the console. A browser presents a cookie instead of a secret. Sessions are
+//! stored only in the memory of this process: a restart ends them, and other nodes do not know them.
 //!
-//! A session grants no more than the credential with which it began. Each request looks up that credential again.
+//! A session grants the permissions of the credential with which it began. Each request looks up that credential again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,12 +16,12 @@ use tokio::time::Instant;
 
 use super::set::AuthenticatedBy;
 
-/// Maximum number of sessions. Our choice: one per console user, about 500 bytes each. If there are more, the least
-/// recently used session ends.
+/// Maximum number of sessions. If a new session exceeds this number, the least recently used session ends. Our choice:
+/// enough for one session per user of the console; each takes about 500 bytes.
 pub const SESSIONS_MAX: usize = 10_000;
 
-/// Maximum number of sessions of one credential, so that its holder cannot end the sessions of others. Our choice: a
-/// hundredth of all sessions.
+/// Maximum number of sessions of one credential. The limit prevents the holder of one credential from ending the
+/// sessions of all others. Our choice: a hundredth of all sessions.
 pub const SESSIONS_OF_ONE_MAX: usize = 100;
 
 /// Maximum age of a session. Our choice: one working day.
@@ -30,15 +30,15 @@ pub const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 3_600);
 /// Maximum time between two requests of a session. Our choice.
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(2 * 3_600);
 
-/// Stored session. Dropping its sender tells the session's requests that it has ended.
+/// Stored session. Dropping `ended` tells the requests of the session that the session has ended.
 struct KeptSession {
     method: AuthenticatedBy,
     who: CallerName,
     csrf: Arc<str>,
     until: Timestamp,
     used: Timestamp,
-    /// Times of the monotonic clock for the same two events. They end the session in time even if the wall clock was
-    /// ahead when the session was begun or used.
+    /// Times of the monotonic clock when the session was begun and last used. With them, the session ends in time even
+    /// if the wall clock was ahead at these moments.
     begun_at: Instant,
     used_at: Instant,
     ended: watch::Sender<()>,
@@ -52,7 +52,8 @@ impl KeptSession {
         is_in_time && now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
     }
 
-    /// Records a request of the session. No session lasts longer than one that begins now.
+    /// Records that a request has used the session. If the wall clock was set back, also moves the end of the session
+    /// back. Otherwise the session would exceed its maximum age.
     fn use_at(&mut self, now: Timestamp) {
         (self.used, self.used_at) = (now, Instant::now());
         self.until = self.until.min(now.plus(SESSION_AGE_MAX));
@@ -72,12 +73,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Returns the CSRF token, with which a page proves that it belongs to the console.
+    /// Returns the CSRF token, by which a request proves that a page of the console sent it.
     pub(crate) fn csrf(&self) -> &str {
         &self.csrf
     }
 
-    /// Returns the time when the session ends if it is not used again.
+    /// Returns the time when the session ends at the latest.
     pub(crate) fn until(&self) -> Timestamp {
         self.until
     }
@@ -107,7 +108,7 @@ pub(super) struct Sessions(Mutex<LruCache<[u8; 32], KeptSession>>);
 
 impl Default for Sessions {
     fn default() -> Self {
-        // An unbounded cache allocates nothing in advance. `resize` then sets the bound.
+        // An unbounded cache is created first, because it allocates nothing in advance. `resize` then sets the bound.
         let mut sessions = LruCache::unbounded();
         sessions.resize(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(sessions))
@@ -136,7 +137,7 @@ impl Sessions {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Begins a session for a caller with this name that was authenticated by `method`.
+    /// Begins a session for the caller with this name. `method` is the way in which the caller was authenticated.
     pub(super) fn begin(&self, method: AuthenticatedBy, who: CallerName, now: Timestamp) -> Option<BegunSession> {
         let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
         let (begun_at, ended) = (Instant::now(), watch::Sender::new(()));

@@ -1,4 +1,4 @@
-//! One set of credentials and issuers, and the search in it for the holder of a presented credential.
+//! One set of credentials and issuers. Finds the holder of a presented credential in the set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub(super) struct Set {
 /// Credential that authenticated a caller.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum AuthenticatedBy {
-    /// SHA-256 of a secret.
+    /// Bearer secret, given by its SHA-256.
     Secret([u8; 32]),
-    /// Id and secret of a signing key.
+    /// Signing key, given by its id and its secret.
     Key(String, String),
     /// Certificate of the connection.
     Certificate(Arc<Peer>),
@@ -49,7 +49,7 @@ pub(super) enum AuthenticatedBy {
 }
 
 impl Set {
-    /// Parses a set. Remote keys that the current set, `before`, has fetched are reused.
+    /// Parses a set. Keys that the current set `before` has already fetched are reused.
     pub(super) fn read(stanzas: Stanzas, before: &Self) -> Result<Self, String> {
         let Stanzas { credentials, issuers } = stanzas;
         let holders =
@@ -76,8 +76,8 @@ impl Set {
         Ok(Self { holders, issuers })
     }
 
-    /// Returns the domains that credentials and rules of issuers name. Each comes with a description of the first
-    /// credential or issuer that names it.
+    /// Returns the domains that credentials and rules of issuers name, each with a description of the first credential
+    /// or issuer that names it.
     pub(super) fn domains(&self) -> BTreeMap<String, String> {
         let of = |whose: String, may: &Holder| {
             let domains: Vec<String> = may.domains().map(str::to_owned).collect();
@@ -109,7 +109,8 @@ impl Set {
         self.issuers.iter().filter_map(|it| Some((it.terms.name.as_str(), it.terms.remote.as_ref()?)))
     }
 
-    /// Returns a copy of the set with all keys that were fetched since the set was created; `None` if there are none.
+    /// Returns a copy of the set with all keys that were fetched since the set was created; `None` if no keys were
+    /// fetched since then.
     pub(super) fn with_fetched_keys(&self) -> Option<Self> {
         let fetched = |issuer: &Arc<Trusted>| {
             let keys = issuer.terms.remote.as_ref()?.known();
@@ -161,12 +162,13 @@ impl Set {
         }
     }
 
-    /// Returns whether a presented secret may be a token: there are issuers, and it has the form of a token.
+    /// Returns whether a presented secret may be a token. This is possible if issuers are configured and the secret has
+    /// the form of a token.
     pub(super) fn may_be_token(&self, shown: &str) -> bool {
         !self.issuers.is_empty() && is_token(shown)
     }
 
-    /// Verifies a presented token and returns its holder. The caller must check the validity period.
+    /// Verifies a presented token and returns its holder. The validity period of the token is not checked.
     pub(super) fn verify_token(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
         let wrong = |why: &str| TokenError::Wrong(format!("a token: {why}"));
         let account = account_of(token).map_err(wrong)?;
@@ -210,7 +212,7 @@ fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares in constant time, so that the response time reveals nothing.
+/// Compares in constant time, so that the response time reveals nothing about the secrets.
 fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }

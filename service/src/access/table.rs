@@ -1,4 +1,5 @@
-//! The access table: all calls of all protocols with their levels, derived from the routes and operations.
+//! The access table: all calls of all protocols with the level that each needs. It is generated from the routes and
+//! operations.
 
 use super::Level;
 
@@ -18,7 +19,7 @@ pub enum Wire {
 pub enum CallEffect {
     /// Changes nothing.
     Reads,
-    /// Takes a task, or extends the lease of one. The history records the caller.
+    /// Takes a task, or reports a heartbeat of one. The history records the caller.
     Takes,
     /// Changes something. If there is an audit log, an entry is written first.
     Changes,
@@ -38,10 +39,10 @@ impl CallEffect {
     }
 }
 
-/// Call with its level and its effect.
+/// Call, with the level that it needs and its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallAccess {
-    /// Protocol.
+    /// Protocol of the call.
     pub wire: Wire,
     /// Method; `POST` for SWF.
     pub method: &'static str,

@@ -30,15 +30,16 @@ pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// request in progress; each takes some hundred bytes.
 pub const VERIFIED_MAX: usize = 4_096;
 
-/// Accepted values of a token's `typ`. A token without `typ` is accepted, too. Tokens of other types are signed with
-/// the same keys for other purposes and grant nothing, such as a logout token (`logout+jwt`) or a proof of possession
-/// (`dpop+jwt`).
+/// Accepted values of a token's `typ`. A token without `typ` is accepted, too. Tokens of other types, such as logout
+/// tokens (`logout+jwt`) and proofs of possession (`dpop+jwt`), are refused. They are signed with the same keys but
+/// were not issued to grant access.
 ///
 /// Source: RFC 8725, section 3.11 (explicit typing); RFC 9068, section 2.1 (`at+jwt`); RFC 7515, section 4.1.9
 /// (`application/`).
 const TYPES: [&str; 2] = ["JWT", "at+jwt"];
 
-/// Claim with a key that the sender of the token must prove to possess. Source: RFC 7800, section 3.1.
+/// Claim with a key. The sender of a token with this claim must prove that it possesses the key. Source: RFC 7800,
+/// section 3.1.
 const CONFIRMATION: &str = "cnf";
 
 /// Caller that a trusted token identifies, with its validity and permissions.
@@ -52,7 +53,7 @@ pub(super) struct Verified {
 
 /// Reason for not trusting a token.
 pub(super) enum TokenError {
-    /// The token is invalid. The reason is only logged, because the sender may have forged the token.
+    /// The token is invalid. The reason is logged, but not sent to the client, which may have forged the token.
     Wrong(String),
     /// The issuer has no known key with this id, but may have published it since its keys were last fetched.
     UnknownKey(Arc<RemoteKeys>, String),
@@ -71,13 +72,13 @@ impl std::fmt::Debug for Trusted {
     }
 }
 
-/// Claim that names the issuer of a token.
+/// Part of a token's claims that names the issuer.
 #[derive(Deserialize)]
 struct Account {
     iss: String,
 }
 
-/// Returns the issuer that a token names. Nothing is verified yet.
+/// Returns the issuer that a token names, without verifying the token.
 pub(super) fn account_of(token: &str) -> Result<String, &'static str> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err("it is too long");
@@ -96,14 +97,14 @@ impl Trusted {
         Ok(Self::with(Arc::new(terms), keys))
     }
 
-    /// Creates an issuer with these keys. No verified tokens are cached yet, so tokens verified with other keys are
-    /// verified again.
+    /// Creates an issuer with these keys. Its cache of verified tokens is empty, so that tokens verified with previous
+    /// keys are verified again.
     pub(super) fn with(terms: Arc<Terms>, keys: Arc<KeySet>) -> Self {
         let verified = LruCache::new(NonZeroUsize::new(VERIFIED_MAX).unwrap_or(NonZeroUsize::MIN));
         Self { terms, keys, verified: Mutex::new(verified) }
     }
 
-    /// Verifies this token, whose SHA-256 is `digest`. The caller must check the validity period.
+    /// Verifies this token, whose SHA-256 is `digest`. The validity period is not checked.
     pub(super) fn verify(&self, token: &str, digest: &[u8; 32]) -> Result<Verified, TokenError> {
         let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
         if let Some(known) = known {
@@ -149,7 +150,7 @@ impl Trusted {
         read.map(|read| read.claims).map_err(|error| self.wrong(words(&error)))
     }
 
-    /// Returns the caller, the validity and the permissions of a token with these claims.
+    /// Returns the caller's name, the validity and the permissions that these claims of a token determine.
     fn judge(&self, claims: &Map<String, Value>) -> Result<Verified, String> {
         let terms = &self.terms;
         if claims.contains_key(CONFIRMATION) {
@@ -186,7 +187,7 @@ fn is_accepted_type(typ: &str) -> bool {
     TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Returns the validity period of a token. A token without an expiry is refused.
+/// Returns the validity period of a token. Fails if the token has no expiry.
 fn validity(claims: &Map<String, Value>) -> Result<Validity, String> {
     let seconds = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -199,7 +200,7 @@ fn validity(claims: &Map<String, Value>) -> Result<Validity, String> {
     Validity::read(from.map(Moment), Some(Moment(until)))
 }
 
-/// Parses a time of RFC 7519: seconds with an optional fraction, which is ignored.
+/// Parses a time in the form of RFC 7519: a number of seconds. A fraction is ignored.
 fn seconds(value: &Value) -> Option<u64> {
     let whole = || {
         let text = value.as_f64().filter(|it| it.is_finite() && *it >= 0.0)?.trunc().to_string();
@@ -208,7 +209,7 @@ fn seconds(value: &Value) -> Option<u64> {
     value.as_u64().or_else(whole)
 }
 
-/// Describes an error without repeating any content of the token.
+/// Describes an error in words that contain no part of the token.
 fn words(error: &Error) -> &'static str {
     match error.kind() {
         ErrorKind::InvalidSignature => "its signature is not right",

@@ -1,9 +1,9 @@
-//! The chain of entries: the format of a line, and its link to the previous one.
+//! The chain of entries: the format of a line, and its link to the previous line.
 //!
 //! A line is a JSON object whose last member is `hash`: SHA-256, in hexadecimal, of the bytes of the line before
 //! `,"hash"`. These bytes contain the member `previous`, the hash of the previous line. Changing, removing, inserting
-//! or moving a line therefore changes the hashes of all later lines. Anyone who has kept the last hash can detect
-//! that.
+//! or moving a line therefore changes the hashes of all later lines. Anyone who has kept the hash of the last line can
+//! detect such a change.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Maximum length of a recorded name in bytes; longer names are truncated. Our choice: valid names have at most 256
-/// characters, and requests with longer names are refused later.
+/// characters, which take at most 1,024 bytes. Requests with longer names are refused after the entry was written.
 const NAME_BYTES_MAX: usize = 1_024;
 
 /// Text between the hashed part of a line and the value of `hash`.
@@ -31,7 +31,7 @@ const DIGITS: usize = 64;
 
 macro_rules! names {
     ($( $(#[doc = $doc:literal])+ $field:ident $word:literal; )+) => {
-        /// Names of the items that a change affects. None of them is part of a payload.
+        /// Names of the items that a change affects. The entry records them because none is part of a payload.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Names {
             $(
@@ -42,7 +42,7 @@ macro_rules! names {
         }
 
         impl Names {
-            /// Stores the value of a request member, if members of this name are recorded.
+            /// Stores the value of a member of the request. Members that the audit log does not record are ignored.
             pub fn put(&mut self, member: &str, name: &str) {
                 match member {
                     $( $word => self.$field = Some(short(name)), )+
@@ -50,7 +50,7 @@ macro_rules! names {
                 }
             }
 
-            /// Returns whether members of this name are recorded.
+            /// Returns whether the audit log records members with this name.
             pub fn has_member(member: &str) -> bool {
                 [$( $word, )+].contains(&member)
             }
@@ -105,7 +105,7 @@ pub struct Change {
     pub by: Option<CallerName>,
     /// Address of the caller.
     pub peer: Option<SocketAddr>,
-    /// Changing call: method and route, or the SWF operation.
+    /// The call that makes the change: method and route, or the SWF operation.
     pub call: String,
     /// Names of the items that the change affects.
     #[serde(flatten)]
@@ -121,7 +121,7 @@ pub struct ChangeOutcome {
     /// Sequence number of the entry that announced the change.
     #[serde(rename = "requestSeq")]
     pub request_seq: u64,
-    /// Status of the response; absent if the caller did not wait for it.
+    /// Status of the response; absent if the caller stopped waiting for the response.
     pub status: Option<u16>,
     /// Error code, if the request was refused.
     pub code: Option<String>,
@@ -151,7 +151,7 @@ pub struct Entry {
     pub previous: String,
 }
 
-/// Last entry of a chain, to which the next entry is linked.
+/// End of a chain, to which the next entry will be linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChainHead {
     /// Sequence number of the last entry; 0 if there is none.
@@ -164,7 +164,7 @@ impl ChainHead {
         Self { seq: 0, hash: GENESIS.to_owned() }
     }
 
-    /// Appends an entry to this chain, and its line to `lines`. Returns the entry's sequence number.
+    /// Creates the next entry of this chain, and appends its line to `lines`. Returns the entry's sequence number.
     pub(super) fn append(
         &mut self,
         record: EntryContent,
@@ -173,7 +173,7 @@ impl ChainHead {
     ) -> Result<u64, serde_json::Error> {
         let entry = Entry { seq: self.seq + 1, at, record, previous: self.hash.clone() };
         let mut line = serde_json::to_string(&entry)?;
-        // Removes the closing brace, which must come after the hash.
+        // Removes the closing brace, because the hash must precede it.
         line.pop();
         let hash = hash(&line);
         for part in [&line, HASH, &hash, END, "\n"] {

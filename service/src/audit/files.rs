@@ -1,4 +1,4 @@
-//! Files of an audit log: their names, their modes, the lock of their directory, and their repair after a crash.
+//! Files of an audit log: their names, their permissions, the lock of their directory, and their repair after a crash.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use store_embedded::private::{self, LockAttempt};
 
-/// Size at which a new file is begun, in bytes. Our choice: about 150,000 entries, which can be verified in a second.
+/// Size of a file, in bytes, at which a new file is begun. Our choice: about 150,000 entries, which can be verified in
+/// a second.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Number of bytes per read when searching for the end of the last line, from the end of the file. Our choice: a few
-/// lines.
+/// Number of bytes per read in the search for the end of the last line, which begins at the end of the file. Our
+/// choice: a few lines.
 const TAIL_BYTES: usize = 4_096;
 
 const BEGIN: &str = "audit-";
@@ -19,17 +20,17 @@ const END: &str = ".jsonl";
 /// Extension of the file to which an incomplete line is moved after a crash.
 const TORN: &str = "torn";
 const LOCK: &str = "audit.lock";
-/// Directory that some file systems create at their mount point, and which is therefore ignored.
+/// Directory that some file systems create in their root. It is ignored if the audit log's directory is such a root.
 const MOUNT_POINT: &str = "lost+found";
 
-/// File of the log, with the number of its first entry.
+/// File of the log, with the sequence number of its first entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Named {
     pub(super) first: u64,
     pub(super) path: PathBuf,
 }
 
-/// Returns the file whose first entry has this number.
+/// Returns the name of the file whose first entry has this sequence number.
 pub(super) fn named(directory: &Path, first: u64) -> Named {
     Named { first, path: directory.join(format!("{BEGIN}{first:020}{END}")) }
 }
@@ -50,7 +51,7 @@ pub(super) fn all(directory: &Path) -> std::io::Result<Vec<Named>> {
     Ok(found)
 }
 
-/// Creates the directory if needed, and makes it and its files accessible only to their owner.
+/// Creates the directory if needed. Makes the directory and the files of the log accessible only to their owner.
 pub(super) fn close_to_others(directory: &Path) -> Result<(), String> {
     let mut was_open = private::directory(directory, || is_ours(directory)).map_err(|error| error.to_string())?;
     let listed = all(directory).map_err(|error| said(directory, &error))?;
@@ -90,7 +91,7 @@ impl Lock {
         }
     }
 
-    /// Returns whether the locked directory is still the one at this path.
+    /// Returns whether the path `directory` still refers to the locked directory.
     pub(super) fn is_of(&self, directory: &Path) -> bool {
         is_at(&self.0, &directory.join(LOCK))
     }
@@ -98,8 +99,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file would also release the lock, but not while a child process that is being started still
-        // shares the file.
+        // Unlocks explicitly. Closing the file would not release the lock while a child process that is being started
+        // still shares the file.
         let _ = self.0.unlock();
     }
 }
@@ -116,7 +117,8 @@ pub(super) fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// Opens a file for appending, and creates it if needed. When this returns, a new file is durable.
+/// Opens a file for appending, and creates it if it does not exist. If this creates the file, its directory entry is
+/// durable when this returns.
 pub(super) fn append(directory: &Path, path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = private::open(options.append(true).create(true), path)?;

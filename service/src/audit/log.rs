@@ -1,5 +1,5 @@
-//! Interface of the audit log: callers announce a change and wait until its entry is durable. A separate thread
-//! writes all waiting entries in one batch. Entries that arrive during a write form the next batch.
+//! Interface of the audit log. The process announces each change and waits until its entry is durable. A separate
+//! thread writes all waiting entries in one batch. Entries that arrive during a write form the next batch.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +14,18 @@ use super::chain::{Change, ChangeOutcome};
 use super::writer::{Sync, Writer};
 use engine::Clock;
 
-/// Maximum number of changes waiting to be written; further ones are refused. Our choice: many more than ever wait if
-/// the disk works.
+/// Maximum number of changes waiting to be written; further changes are refused. Our choice: many times the number that
+/// waits while the disk works normally.
 const CHANGES_MAX: usize = 4_096;
 
-/// Maximum time after which written outcomes are made durable if no change arrives. Our choice.
+/// Maximum time until a written outcome is made durable. If another change is announced within this time, the outcome
+/// becomes durable together with that announcement. Our choice.
 const SETTLE_WAIT: Duration = Duration::from_secs(1);
 
 /// Period in which refused changes cause at most one line in the service's log. Our choice.
 const LOG_PERIOD: Duration = Duration::from_secs(1);
 
-/// Error if the audit log cannot be written. The change must not be made.
+/// Error: the audit log cannot be written, so the change must not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log cannot be written")]
 pub struct Unwritten;
@@ -54,15 +55,15 @@ impl AuditCounts {
     }
 }
 
-/// Waiting change, and the channel that receives its announcement. If the receiver no longer exists, the announcement
-/// is dropped, which records that the outcome is unknown.
+/// Waiting change, and the channel to which its announcement is sent. If the receiver no longer exists, the
+/// announcement is dropped. Dropping it records that the outcome is unknown.
 type WaitingEntry = (Change, oneshot::Sender<Result<Announced, Unwritten>>);
 
 #[derive(Default)]
 struct Queue {
     changes: Vec<WaitingEntry>,
-    /// Outcomes to write. Not limited, because each belongs to an announced change, and thus to a request in
-    /// progress.
+    /// Outcomes that wait to be written. Their number needs no limit, because each belongs to an announced change, and
+    /// thus to a request in progress.
     outcomes: Vec<ChangeOutcome>,
     flushes: Vec<oneshot::Sender<()>>,
     is_closed: bool,
@@ -79,7 +80,7 @@ struct LogShared {
     queue: Mutex<Queue>,
     news: Condvar,
     counts: Arc<AuditCounts>,
-    /// Sequence number of the last entry that readers may see.
+    /// Sequence number of the last entry that may be returned to readers of the log.
     last: AtomicU64,
     last_logged: Mutex<Option<Instant>>,
 }
@@ -146,7 +147,7 @@ impl AuditLog {
         &self.shared.counts
     }
 
-    /// Returns the sequence number of the last entry that readers may see.
+    /// Returns the sequence number of the last entry that may be returned to readers of the log.
     pub fn last(&self) -> u64 {
         self.shared.last.load(Ordering::Acquire)
     }
@@ -173,7 +174,7 @@ impl AuditLog {
         written.await.unwrap_or(Err(Unwritten))
     }
 
-    /// Waits until all recorded outcomes are written and durable, if they can be written.
+    /// Waits until all recorded outcomes are written and durable, or until an attempt to do so has failed.
     pub async fn flush(&self) {
         let (sender, done) = oneshot::channel();
         {
@@ -183,7 +184,7 @@ impl AuditLog {
             }
         }
         self.shared.news.notify_one();
-        // If the writing thread has ended, it sends no response, and nothing is left to write.
+        // If the writing thread has ended, nothing is left to write, and this returns immediately.
         let _ = done.await;
     }
 }
@@ -205,8 +206,8 @@ impl Drop for AuditLog {
     }
 }
 
-/// Change with a durable entry. If it is dropped before [`tell`](Self::tell), it records that the caller did not wait
-/// for the outcome.
+/// Change whose entry is durable. If this is dropped before [`tell`](Self::tell) is called, an outcome without a status
+/// is recorded. Such an outcome means that the caller did not wait for the response.
 pub struct Announced {
     seq: u64,
     shared: Arc<LogShared>,
@@ -245,8 +246,8 @@ impl Drop for Announced {
     }
 }
 
-/// Guard of the writing thread. When the thread ends, it closes and empties the queue, so that no caller waits for
-/// the thread.
+/// Guard of the writing thread. When the thread ends, dropping the guard closes and empties the queue, so that no
+/// request waits for the thread any longer.
 struct Ending<'a>(&'a LogShared);
 
 impl Drop for Ending<'_> {
@@ -255,8 +256,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Runs in the writing thread. Writes entries until the log is closed and everything that can be written has been
-/// written.
+/// Body of the writing thread. Writes entries until the log is closed. Then writes the remaining entries, if possible,
+/// and ends.
 fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     let _ending = Ending(shared);
     let mut outcomes = Vec::new();
@@ -285,14 +286,15 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
         match written {
             Ok(numbers) => {
                 for (seq, waiting) in numbers.into_iter().zip(waiting) {
-                    // If the receiver no longer exists, dropping the announcement records that.
+                    // If the receiver no longer exists, the announcement is dropped, which records an outcome without a
+                    // status.
                     drop(waiting.send(Ok(Announced { seq, shared: Arc::clone(shared), has_outcome: false })));
                 }
             }
             Err(_) => waiting.into_iter().for_each(|waiting| drop(waiting.send(Err(Unwritten)))),
         }
         for flush in flushes {
-            // The caller may have stopped waiting for the flush.
+            // The send fails if the caller has stopped waiting for the flush.
             let _ = flush.send(());
         }
         if is_closed {
@@ -301,8 +303,8 @@ fn write_all(mut writer: Writer, shared: &Arc<LogShared>) {
     }
 }
 
-/// Waits until the queue has content, and takes it. If there are outcomes that are not durable yet, returns an empty
-/// queue after [`SETTLE_WAIT`], so that they can be made durable.
+/// Waits until the queue has content, and takes it. If `has_unsynced` is true, waits at most [`SETTLE_WAIT`] and may
+/// then return an empty queue, so that the writer can make outcomes durable.
 fn take(shared: &LogShared, has_unsynced: bool) -> Queue {
     let mut queue = shared.lock();
     while queue.is_empty() && !queue.is_closed {

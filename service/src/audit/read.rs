@@ -14,12 +14,12 @@ use super::verify::{ChainError, LINE_BYTES_MAX};
 /// the maximum size of a request.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Consecutive entries.
+/// Page of consecutive entries.
 #[derive(Debug)]
 pub struct EntryPage {
     /// Entries, exactly as stored in the files.
     pub entries: Vec<Box<RawValue>>,
-    /// Sequence number of the last entry on this page. If the page is empty, the number that was asked to precede it.
+    /// Sequence number of the last entry on this page. If the page is empty, the number after which it would begin.
     pub last: u64,
 }
 
@@ -28,8 +28,8 @@ struct Numbered {
     seq: u64,
 }
 
-/// Returns at most `limit` entries after the entry `after`, up to `last`. If the first of them were removed, the page
-/// begins with the oldest existing entry.
+/// Returns at most `limit` entries after the entry `after`, up to `last`. If the files with the first of these entries
+/// were removed, the page begins with the oldest existing entry.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ impl<'a> Lines<'a> {
         let mut line = Vec::new();
         let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         read.map_err(|error| self.misfit(&error))?;
-        // A line without a line break is still being written.
+        // A last line without a line break is incomplete, because it is being written.
         Ok((line.pop() == Some(b'\n')).then_some(line))
     }
 
@@ -90,14 +90,15 @@ impl<'a> Lines<'a> {
         Ok(Some((seq, line)))
     }
 
-    /// Moves to a line at or shortly before the entry that follows `after`, by binary search.
+    /// Searches for the first entry after the entry `after`, by binary search. Moves to its line, or to a line shortly
+    /// before it.
     fn seek(&mut self, after: u64) -> Result<(), ChainError> {
         let end = self.reader.get_ref().metadata().map_err(|error| self.misfit(&error))?.len();
         let (mut low, mut high) = (0, end);
         while high - low > LINE_BYTES_MAX {
             let middle = low + (high - low) / 2;
             self.go_to(middle)?;
-            // The middle is usually inside a line: skips to the next one.
+            // `middle` is usually inside a line. The rest of that line is skipped.
             self.line()?;
             match self.next()? {
                 Some((seq, _)) if seq <= after => low = middle,

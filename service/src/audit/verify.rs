@@ -9,8 +9,8 @@ use history::Timestamp;
 use super::chain::{self, ChainHead, Entry, GENESIS};
 use super::files::{self, Named};
 
-/// Maximum length of a line in bytes. Our choice: an entry with all names at maximum length, and every byte escaped,
-/// fits.
+/// Maximum length of a line in bytes. Our choice: an entry fits even if all its names have the maximum length and every
+/// byte is escaped.
 pub(super) const LINE_BYTES_MAX: u64 = 128 * 1024;
 
 /// Summary of a verified chain.
@@ -32,7 +32,7 @@ pub struct VerifiedChain {
 pub struct ChainError {
     /// File with the inconsistency, or the log's directory.
     pub file: PathBuf,
-    /// Line number, starting at 1; absent if the problem is not in a line.
+    /// Line number, starting at 1; absent if the error concerns no single line.
     pub line: Option<u64>,
     /// Description of the problem.
     pub problem: String,
@@ -49,7 +49,7 @@ impl ChainError {
 }
 
 /// Verifies the chain in a directory: every entry is unchanged and follows its predecessor. If `head` is given, an
-/// entry with this hash must exist. The log may be written at the same time.
+/// entry with this hash must exist. A service may write the log at the same time.
 ///
 /// # Errors
 ///
@@ -93,8 +93,8 @@ pub(super) struct Walked {
     pub(super) torn: Option<u64>,
 }
 
-/// Verifies the entries of a file, which must continue the chain that ends at `end`, and moves `end` to its last
-/// entry.
+/// Verifies that the entries of a file continue the chain that ends at `end`. Moves `end` to the last entry of the
+/// file.
 pub(super) fn walk(
     file: &Named,
     end: &mut Option<ChainHead>,
@@ -140,7 +140,7 @@ pub(super) fn walk(
     }
 }
 
-/// Returns the last entry of the chain in these files. Reads only the last file that has entries.
+/// Returns the end of the chain in these files. Reads only the last file, and earlier ones if the last has no entries.
 pub(super) fn head(files: &[Named]) -> Result<ChainHead, ChainError> {
     let Some((last, before)) = files.split_last() else { return Ok(ChainHead::genesis()) };
     let mut end = None;
@@ -150,7 +150,7 @@ pub(super) fn head(files: &[Named]) -> Result<ChainHead, ChainError> {
     }
     match (end, before) {
         (Some(end), _) => Ok(end),
-        // A crash occurred after the file was created and before its first entry was written.
+        // The file is empty: a crash occurred after it was created and before its first entry was written.
         (None, []) if last.first == 1 => Ok(ChainHead::genesis()),
         (None, []) => {
             Err(ChainError::of(&last.path, "has no entry, and the file before it, which it follows on, is not there"))
@@ -251,7 +251,7 @@ mod tests {
         let directory = log();
         change(directory.path(), 7, |lines| lines.swap(1, 2));
         misfit(directory.path(), None, 7, Some(2), "is entry 9, expected entry 8");
-        // Forges an entry with a correct hash but the wrong predecessor.
+        // Forges an entry that has a correct hash but is linked to the wrong predecessor.
         let directory = log();
         let (mut other, mut forged) = (ChainHead { seq: 8, hash: GENESIS.to_owned() }, Vec::new());
         let outcome = EntryContent::Outcome(ChangeOutcome { request_seq: 7, status: None, code: None });
@@ -280,8 +280,8 @@ mod tests {
         let cut = verify(directory.path(), None).unwrap();
         assert_eq!(cut.entries, 17);
         misfit(directory.path(), Some(&kept), 13, None, &format!("no entry has the hash {kept}"));
-        // A truncation inside a line is detected even without `head`, unless the line may still be in the process of
-        // being written.
+        // A last line that is cut off is an error, even without `head`. It is no error if a process holds the lock of
+        // the directory, because that process may be writing the line.
         let path = files::named(directory.path(), 13).path;
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();

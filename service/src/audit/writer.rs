@@ -1,5 +1,6 @@
-//! Writes entries to their file. All waiting entries are written at once, followed by one sync. If a write fails, its
-//! remainder is cut off before the next write, so that each batch is stored completely or not at all.
+//! Writes entries to their file. All waiting entries are written at once, followed by one sync. If a write fails, the
+//! bytes that it has written are cut off before the next write. Each batch is therefore stored completely or not at
+//! all.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use engine::Clock;
 /// Function that makes a file durable. Tests replace it.
 pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;
 
-/// Length of a file, and the last entry of its chain.
+/// Length of a file, and its last entry, which is the end of the chain of entries.
 #[derive(Debug, Clone)]
 struct ChainEnd {
     length: u64,
@@ -35,12 +36,12 @@ pub(super) struct Writer {
     clock: Arc<dyn Clock>,
     sync: Box<Sync>,
     current: Option<Current>,
-    /// End of what has been written.
+    /// Length and chain end up to the last written entry.
     written: ChainEnd,
-    /// End of what is durable.
+    /// Length and chain end up to the last durable entry.
     synced: ChainEnd,
-    /// Outcomes that are written but not durable yet. Only outcomes may be in this state; changes are made durable at
-    /// once.
+    /// Outcomes that are written but not durable yet. Only outcomes can be in this state, because every write with a
+    /// change is made durable at once.
     unsynced: Vec<ChangeOutcome>,
     /// True if there may be bytes after `written`, which must be cut off.
     is_torn: bool,
@@ -48,7 +49,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Locks the directory, repairs the last line and finds the end of the chain.
+    /// Locks the directory, repairs an incomplete last line, and finds the end of the chain.
     pub(super) fn open(directory: PathBuf, clock: Arc<dyn Clock>, sync: Box<Sync>) -> Result<Self, String> {
         files::close_to_others(&directory)?;
         let lock = Lock::take(&directory)?;
@@ -82,7 +83,8 @@ impl Writer {
         let file_bytes_max = FILE_BYTES_MAX;
         let mut writer =
             Self { directory, lock, clock, sync, current, written, synced, unsynced, is_torn: false, file_bytes_max };
-        // If the log cannot be written, this prevents the start of the service, instead of each later call failing.
+        // This call makes the service fail at its start if the log cannot be written. Otherwise each later change would
+        // fail instead.
         writer.ready(&mut Vec::new()).map_err(|error| files::said(&writer.directory, &error))?;
         Ok(writer)
     }
@@ -103,9 +105,11 @@ impl Writer {
         &self.written.head
     }
 
-    /// Writes entries for these outcomes and changes, and returns the sequence numbers of the changes. If there are
-    /// changes, everything written is durable when this returns. On failure, none of it is stored; `ended` then
-    /// contains all outcomes that are not stored, including those from earlier calls that were not durable yet.
+    /// Writes entries for the outcomes in `ended` and for these changes, and returns the sequence numbers of the
+    /// changes. If there are changes, all entries are durable when this returns.
+    ///
+    /// On failure, none of these entries is stored. `ended` then contains all outcomes that are not stored, including
+    /// outcomes of earlier calls that were not durable yet.
     pub(super) fn write(&mut self, ended: &mut Vec<ChangeOutcome>, changes: Vec<Change>) -> std::io::Result<Vec<u64>> {
         self.ready(ended)?;
         let Some(current) = &mut self.current else { return Err(std::io::ErrorKind::NotFound.into()) };
@@ -119,7 +123,7 @@ impl Writer {
         }
         if let Err(error) = current.file.write_all(&lines) {
             self.is_torn = true;
-            // If this fails, too, the next write tries again before it writes.
+            // An error of this call is ignored, because the next write cuts off the bytes again before it writes.
             let _ = self.cut();
             return Err(error);
         }
@@ -131,11 +135,12 @@ impl Writer {
         Ok(numbers)
     }
 
-    /// Makes the written entries durable. On failure, all entries that were not durable before are cut off.
+    /// Makes the written entries durable. On failure, all entries that are not durable are cut off.
     fn sync(&mut self) -> std::io::Result<()> {
         let Some(current) = &self.current else { return Ok(()) };
         if let Err(error) = (self.sync)(&current.file) {
-            // After a failed sync it is unknown which bytes are on the disk, and a further sync would not report it.
+            // After a failed sync, it is unknown which bytes are on the disk, and repeating the sync would not report
+            // the loss of bytes.
             self.written = self.synced.clone();
             self.is_torn = true;
             let _ = self.cut();
@@ -146,7 +151,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the written outcomes durable, if there are any. On failure, they are returned in `outcomes`.
+    /// Makes the written outcomes durable, if there are any. On failure, they are cut off and moved to `outcomes`.
     pub(super) fn settle(&mut self, outcomes: &mut Vec<ChangeOutcome>) -> std::io::Result<()> {
         if self.unsynced.is_empty() {
             return Ok(());
@@ -154,7 +159,7 @@ impl Writer {
         self.sync().inspect_err(|_| outcomes.append(&mut self.unsynced))
     }
 
-    /// Cuts off the remainder of a failed write.
+    /// Cuts off the bytes that a failed write has left.
     fn cut(&mut self) -> std::io::Result<()> {
         if let Some(current) = self.current.as_ref().filter(|_| self.is_torn) {
             current.file.set_len(self.written.length)?;
@@ -179,7 +184,8 @@ impl Writer {
                 self.synced = self.written.clone();
                 Ok(())
             }
-            // If no new file can be created, it is better to continue with an oversized one than to refuse changes.
+            // If no new file can be created, the current one continues to grow beyond its maximum size, so that changes
+            // need not be refused.
             Err(error) if is_there => {
                 tracing::debug!(%error, "the audit log has no new file yet");
                 Ok(())
@@ -190,7 +196,7 @@ impl Writer {
 
     fn next_file(&mut self) -> std::io::Result<Current> {
         if !self.lock.is_of(&self.directory) {
-            // The directory at this path was replaced, so the new one must be locked.
+            // The path now refers to another directory, which must also be locked.
             self.lock = Lock::take(&self.directory).map_err(std::io::Error::other)?;
         }
         let path = files::named(&self.directory, self.written.head.seq + 1).path;

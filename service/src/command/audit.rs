@@ -25,7 +25,7 @@ pub(crate) enum Audit {
 /// Each node has a separate log; --url selects the node. Entries are not verified: `baton audit verify` does that.
 #[derive(Debug, Args)]
 pub(crate) struct ListEntries {
-    /// Only entries after this number [default: the last entries]
+    /// Only entries after this number [default: the newest entries]
     #[arg(long, value_name = "NUMBER")]
     after: Option<u64>,
     /// Maximum number of entries

@@ -29,7 +29,7 @@ pub(crate) enum CredentialCommand {
     Revoke(Revoke),
 }
 
-/// The configuration of a service.
+/// Option that selects the configuration file of the service.
 #[derive(Debug, Args)]
 struct Config {
     /// Configuration file of the service (TOML)
@@ -48,8 +48,9 @@ impl Config {
 
 /// Create a credential, or another secret of one, in the service's configuration file
 ///
-/// The secret is printed once on standard output and not stored; the file contains its hash. If the name exists
-/// already, the new secret is added to its earlier ones. A running service reads the file again within seconds.
+/// The secret is printed once on standard output and not stored; the file contains its hash. If a credential with this
+/// name exists already, it gets the new secret in addition to its existing ones. A running service reloads the file
+/// within seconds.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct New {
@@ -85,10 +86,11 @@ pub(crate) struct New {
     expires: Option<Duration>,
     /// Create an access key for clients of AWS SWF, which sign requests
     ///
-    /// The file then contains the secret of the key, because signatures cannot be verified otherwise: protect the file.
+    /// The file then contains the secret of the key in clear text, because verifying signatures requires it. Protect
+    /// the file.
     #[arg(long)]
     access_key: bool,
-    /// Print the section for the file instead of writing it, and the secret on standard error
+    /// Print the section for the file instead of changing the file, and print the secret on standard error
     #[arg(long)]
     print: bool,
     #[command(flatten)]
@@ -106,7 +108,7 @@ pub(crate) struct ListCredentials {
 
 /// Remove a credential, or one of its secrets, from the service's configuration file
 ///
-/// A running service rejects it within seconds, and ends its open requests.
+/// Within seconds, a running service rejects the removed credential or secret, and ends open requests that use it.
 #[derive(Debug, Args)]
 pub(crate) struct Revoke {
     /// Name of the credential
@@ -128,7 +130,7 @@ impl CredentialCommand {
     }
 }
 
-/// A new credential: its section of the configuration file, and the secret for its holder.
+/// New credential: its section of the configuration file, and the secret for the client that will use it.
 struct Made {
     stanza: Stanza,
     told: String,
@@ -164,8 +166,8 @@ impl New {
         file.write()?;
         let how = if is_known { "another secret beside those that it has" } else { "a new credential" };
         note(&format!("`{name}`, {how}: written to {}; a service that runs takes it within seconds", file.shown()));
-        // On a terminal, the secret follows this message directly. If standard output is redirected, the message says
-        // where the secret is.
+        // On a terminal, the secret follows this message directly. If standard output is redirected, another message
+        // says where the secret is.
         if std::io::stdout().is_terminal() {
             note(&format!("this is its {}, which is kept nowhere else:", made.what));
         } else {
@@ -188,7 +190,7 @@ impl New {
         let may = Stanza { name, operator, metrics, readers, readers_without_payloads, ..Stanza::default() };
         let may = Stanza { applications, operators, deciders, runners, ..may };
         if access_key {
-            // The id has the length and the characters of AWS's access key ids.
+            // The id has the length of AWS's access key ids, and consists of characters that also occur in AWS's ids.
             let id: String = random::<16>()?.iter().map(|byte| char::from(b'A' + byte % 26)).collect();
             let id = format!("BATN{id}");
             let told = format!("AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret}");
@@ -236,7 +238,7 @@ impl Revoke {
     }
 }
 
-/// Returns an identifier of each secret, key and certificate of a credential, and its validity in words.
+/// Returns each secret, key and certificate of a credential: its identifier, and its validity in words.
 fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
     let always = (!stanza.secret_sha256.is_empty()).then(|| (short(&stanza.secret_sha256), "always".to_owned()));
     let secrets = stanza.secrets.iter().map(|it| (short(&it.sha256), good(now, it.not_before, it.expires)));
@@ -294,8 +296,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Formats the section of a new credential as TOML. Strings without control characters, and lists of such strings,
-/// have the same form in TOML as in JSON.
+/// Formats the section of a new credential as TOML. Strings and lists of strings are written as JSON, which is also
+/// valid TOML if they contain no control characters.
 fn toml(stanza: &Stanza) -> Result<String, Failed> {
     let texts = lists(stanza).into_iter().flat_map(|(_, list)| list).chain([&stanza.name]);
     if texts.flat_map(|text| text.chars()).any(char::is_control) {

@@ -35,8 +35,8 @@ pub(crate) struct Check {
 
 /// Print the costs of operations in units and dollars
 ///
-/// The figures are for heads of up to a kilobyte; docs/dynamodb-costs.md explains other sizes. Default prices are those
-/// of us-east-1.
+/// The figures are for runs whose stored state (head) has at most a kilobyte; docs/dynamodb-costs.md explains other
+/// sizes. The default prices are those of us-east-1.
 #[derive(Debug, Args)]
 pub(crate) struct Cost {
     /// Number of operations of each kind
@@ -50,8 +50,8 @@ pub(crate) struct Cost {
     read_price: f64,
 }
 
-/// Operations with their costs: name, write units and read units. `store/dynamodb/tests/emulated/budget.rs` verifies
-/// the numbers.
+/// Operations with their costs: name, write units and read units. `store/dynamodb/tests/emulated/budget.rs` checks
+/// these numbers.
 const OPERATIONS: [(&str, f64, f64); 11] = [
     ("start a workflow", 3.0, 0.0),
     ("record events: a turn or an activity taken or done", 1.0, 0.0),
@@ -102,7 +102,7 @@ impl Check {
     }
 }
 
-/// Prints whether a service can use the table.
+/// Checks the table, and prints whether a service can use it.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 async fn see(store: &Dynamo, table: &Table) -> Done {
     let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;

@@ -18,22 +18,23 @@ use crate::settings::listen_address;
 
 use cli::{Done, Failed, Progress, blocking, note, print_json_text, print_line, show_progress};
 
-/// Time between two checks of an archive directory for new data. Our choice: the interval at which services write it.
+/// Time between two checks of an archive directory for new data. Our choice: the interval at which services write to
+/// such an archive.
 const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(100);
 /// Time between two checks of an archive in a bucket. Our choice: each check costs money.
 const BUCKET_CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
-/// Delay before an archive that could not be read is checked again.
+/// Delay before the next read of an archive that could not be read.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 /// Time between two progress lines on standard error.
 const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Default time to wait at a takeover until the old service has stopped and shipped its acknowledged commits. Our
-/// choice: thirty times as long as it takes to notice the takeover.
+/// Default time that a takeover waits for the old service to ship its acknowledged commits and stop. Our choice: thirty
+/// times as long as the old service takes to notice the takeover.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Keep a copy of a shipped store up to date, and take over on command
 ///
-/// The command ends with exit code 0 when it has taken over: `baton standby --follow A --data-dir D && baton serve
-/// --data-dir D --ship-to A`.
+/// When the command has taken over, it ends with exit code 0, and the service can be started: `baton standby --follow A
+/// --data-dir D && baton serve --data-dir D --ship-to A`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct StandbyCommand {
@@ -45,7 +46,7 @@ pub(crate) struct StandbyCommand {
     /// Data directory: empty, or that of a standby of the same archive
     #[arg(long, env = "BATON_DATA_DIR", required = true, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Time for the old service to stop at a takeover
+    /// Maximum time to wait at a takeover until the old service has stopped
     #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
     wait: Duration,
     /// Print progress as JSON lines, every second
@@ -58,12 +59,12 @@ pub(crate) struct StandbyCommand {
 
 #[derive(Debug, Subcommand)]
 enum StandbyAction {
-    /// Take over: the old service stops when it finds this in the archive
+    /// Take over; the old service stops when it finds the takeover in the archive
     Promote {
         /// Data directory of the standby
         #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
         data_dir: PathBuf,
-        /// Time for the old service to stop, if no standby is running on the directory
+        /// Maximum time to wait until the old service has stopped; used only if no standby is running on the directory
         #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
         wait: Duration,
     },
@@ -111,7 +112,8 @@ fn said(promotion: Promotion) -> String {
     format!("epoch {epoch} is this store's: {what}. `baton serve` goes on with its directory")
 }
 
-/// Serves the status of the standby at an address as long as the process runs, and reports the address.
+/// Starts to serve the status of the standby at an address, and reports the address. The status is served as long as
+/// the process runs.
 async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> Result<(), Failed> {
     let bound = async {
         let listener = TcpListener::bind(address).await?;
@@ -177,7 +179,7 @@ async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Durat
             )
         }
         Some(promotion) => print_line(&said(promotion)),
-        // Fails, so that a script that waits for the takeover does not continue.
+        // Ends with a failure, so that a script that waits for the takeover does not continue.
         None => Err(Failed::Other(1, "ended without taking over".to_owned())),
     }
 }
@@ -187,7 +189,7 @@ struct StandbyOutput {
     is_json: bool,
     said: Option<Instant>,
     trouble: Option<String>,
-    /// Status that the HTTP endpoints report.
+    /// Status of the standby, which the HTTP endpoints report.
     following: StandbyView,
 }
 
@@ -203,7 +205,7 @@ impl StandbyOutput {
         let Followed { epoch, batch, at, lag, .. } = followed;
         let at = Timestamp::from_millis(at).to_string();
         let (lag_ms, seconds) = (u64::try_from(lag.as_millis()).unwrap_or(u64::MAX), lag.as_secs_f64());
-        // If standard output was closed, the error is ignored.
+        // Errors are ignored, because standard output may have been closed while the standby must continue.
         if self.is_json {
             let line = json!({ "epoch": epoch, "batch": batch, "at": at, "lagMs": lag_ms });
             drop(print_json_text(&line.to_string()));

@@ -9,7 +9,7 @@ use store_embedded::forms;
 
 /// Print the version of this program, and its format numbers
 ///
-/// Two versions with the same numbers can use the same data, alternately or as nodes at the same time.
+/// Two versions with the same numbers can use the same data, one after the other, or at the same time as nodes.
 /// docs/upgrading.md explains what to do if numbers differ.
 #[derive(Debug, Args)]
 pub(crate) struct Version {

@@ -1,18 +1,19 @@
-//! Order of waiting requests, as pure logic without clocks, locks or wakers. If no place is free, requests wait in
-//! the queue of their domain. The domains take turns: each free place goes to the next domain that has waiting
-//! requests.
+//! Order of waiting requests, as pure logic without clocks, locks or wakers. If all concurrency slots are in use,
+//! requests wait in the queue of their domain. Domains take turns: a slot that becomes free is given to the oldest
+//! request of the next domain that has waiting requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Maximum numbers of waiting requests. Beyond them, requests that have not begun are refused.
+/// Maximum numbers of waiting requests. If one of them is reached, new requests are refused. Requests that have begun
+/// are always queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) of_domain: usize,
     pub(super) in_all: usize,
 }
 
-/// Outcome of requesting a place.
+/// Outcome of requesting a concurrency slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Granting {
     Given,
@@ -21,17 +22,17 @@ pub(super) enum Granting {
     Refused,
 }
 
-/// Counts of places, and the queues of requests that wait for one.
+/// Number of concurrency slots in use, and the queues of requests that wait for a slot.
 #[derive(Debug)]
 pub(super) struct Round<T> {
-    /// Total number of places.
+    /// Total number of slots, free or in use.
     places: usize,
     bounds: Bounds,
     taken: usize,
     waiting: usize,
     /// Queues of the domains that have waiting requests. No queue is empty.
     queues: HashMap<Arc<str>, VecDeque<T>>,
-    /// Domains with waiting requests, each exactly once, in the order of their turns.
+    /// Domains with waiting requests, each exactly once. The first domain in this order gets the next free slot.
     turns: VecDeque<Arc<str>>,
 }
 
@@ -45,10 +46,10 @@ impl<T> Round<T> {
         self.waiting
     }
 
-    /// Requests a place; if none is free, the request is queued. If `must` is true, it is queued even if the queue is
-    /// full.
+    /// Requests a slot. If no slot is free, the request is queued, or refused if the queue is full. If `must` is true,
+    /// the request is queued even if the queue is full.
     pub(super) fn ask(&mut self, domain: &Arc<str>, who: T, must: bool) -> Granting {
-        // While requests are waiting, no place is free.
+        // While requests are waiting, no slot is free.
         if self.taken < self.places {
             self.taken += 1;
             return Granting::Given;
@@ -69,7 +70,7 @@ impl<T> Round<T> {
         Granting::Waits
     }
 
-    /// Releases a place. Returns the request that gets it next, if any is waiting.
+    /// Releases a slot. Returns the waiting request that gets this slot; `None` if no request is waiting.
     pub(super) fn give_back(&mut self) -> Option<T> {
         let Some((domain, mut queue)) = self.turns.pop_front().and_then(|domain| self.queues.remove_entry(&domain))
         else {
@@ -85,7 +86,8 @@ impl<T> Round<T> {
         who
     }
 
-    /// Removes the waiting request for which `is_one` returns true from its domain's queue.
+    /// Removes a waiting request from the queue of its domain. `is_one` must return true only for the request to
+    /// remove.
     pub(super) fn leave(&mut self, domain: &Arc<str>, is_one: impl Fn(&T) -> bool) {
         let Some(queue) = self.queues.get_mut(domain) else { return };
         let Some(at) = queue.iter().position(is_one) else { return };
@@ -180,7 +182,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compares the implementation with a model that keeps the waiting requests in their order of arrival.
+        /// Compares the implementation with a model that keeps all waiting requests in one list, in their order of
+        /// arrival.
         #[test]
         fn no_place_is_lost_and_no_domain_is_skipped_twice(
             places in 1..4_usize,
@@ -189,8 +192,8 @@ mod tests {
             let domains = domains();
             let mut order = Round::new(places, BOUNDS);
             let (mut taken, mut waiting): (usize, Vec<(usize, usize)>) = (0, Vec::new());
-            // For each waiting domain: number of places that each other domain got since it began to wait or had its
-            // last turn.
+            // Contains, for each waiting domain, how many places each of the other domains got since the waiting domain
+            // began to wait, or since its last turn.
             let mut passed_over: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
             for (who, step) in steps.into_iter().enumerate() {
                 match step {

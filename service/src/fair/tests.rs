@@ -26,7 +26,7 @@ fn one() -> Arc<Places> {
     Places::new(Some(1))
 }
 
-/// Future that works until it is dropped.
+/// Request that occupies a place until this is dropped.
 struct AtWork(InTurn);
 
 fn at_work(places: &Arc<Places>) -> AtWork {
@@ -54,12 +54,12 @@ async fn yield_once() {
     .await;
 }
 
-/// Awaits the future; fails if it does not complete soon.
+/// Awaits the future. Fails if it does not complete within a minute.
 async fn soon<T>(it: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), it).await.expect("nothing waits for ever")
 }
 
-/// Waits until `count` requests are waiting.
+/// Waits until `count` requests are waiting for a place.
 async fn until_waiting(places: &Places, count: usize) {
     let wait = async {
         while places.waits().now != count {
@@ -90,7 +90,8 @@ fn a_waiting_request_releases_its_place() {
     let other = places.claim("b", false);
     assert_eq!(other.during(ready(7)).now_or_never(), Some(Ok(7)));
     assert_eq!(places.waits().times, 0, "and nobody waited");
-    // On this event the request gets the only place again, so request `c` has to wait for it.
+    // This event lets the request of domain `a` continue. It gets the only place again, so the request of domain `c`
+    // has to wait for the place.
     tell.send(()).unwrap();
     assert!(places.claim("c", false).during(ready(())).now_or_never().is_none());
     assert_eq!(work.now_or_never(), Some(Ok(Ok(()))));
@@ -130,20 +131,20 @@ async fn domains_take_turns_and_a_ready_request_queues_again() {
 fn a_place_is_released_at_every_end_of_a_request() {
     let places = one();
     let is_free = || places.claim("probe", false).during(ready(())).now_or_never() == Some(Ok(()));
-    // Dropped while it waits for a place.
+    // The request is dropped while it waits for a place.
     let busy = at_work(&places);
     let waits = places.claim("a", false);
     assert!(waits.during(ready(())).now_or_never().is_none());
     drop(waits);
     assert_eq!(places.waits().now, 0);
-    // Dropped with a place that it was given but has not used.
+    // The request is dropped when it was given a place but has not used it.
     let given = places.claim("a", false);
     assert!(given.during(ready(())).now_or_never().is_none());
     busy.ends();
     assert!(!is_free());
     drop(given);
     assert!(is_free());
-    // Dropped while it waits for an event, which happens later.
+    // The request is dropped while it waits for an event. The event happens later.
     let (tell, told) = oneshot::channel::<()>();
     {
         let rests = places.claim("a", false);
@@ -151,7 +152,7 @@ fn a_place_is_released_at_every_end_of_a_request() {
     }
     drop(tell);
     assert!(is_free());
-    // Dropped by a panic.
+    // The request is dropped because its work panics.
     let panics =
         AssertUnwindSafe(async { places.claim("a", false).during(lazy(|_| -> () { panic!("on purpose") })).await });
     assert!(panics.catch_unwind().now_or_never().unwrap().is_err());
@@ -183,7 +184,7 @@ fn a_full_queue_still_takes_requests_that_have_begun() {
     assert_eq!(places.waits().now, WAITING_MAX + 2, "and so does what must");
 }
 
-/// A service with only one place.
+/// Service with only one place.
 struct Service {
     places: Arc<Places>,
     router: Router,
@@ -297,7 +298,7 @@ async fn a_waiting_poll_holds_no_place_and_task_answers_are_admitted() {
     while !metrics().contains(polls) {
         tokio::task::yield_now().await;
     }
-    // The poll waits without holding the only place.
+    // The poll waits without holding the only place, so this request is processed.
     let start =
         post("/v1/domains/default/workflows", &json!({ "workflowId": "w", "workflowType": "t", "taskList": "l" }));
     assert_eq!(service.ask(start).await.unwrap().0, 201);

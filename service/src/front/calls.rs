@@ -1,4 +1,4 @@
-//! Metrics of the durations of calls, for REST and SWF.
+//! Metrics of the durations of REST and SWF calls.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 type ByCall = Family<[(&'static str, LabelValue); 2], Histogram, fn() -> Histogram>;
 
-/// Durations of calls, with one series for each call and each of three outcomes.
+/// Durations of calls. Each call has up to three series, one for each kind of outcome.
 #[derive(Debug)]
 pub(crate) struct CallTimes {
     registry: Registry,
@@ -43,7 +43,7 @@ impl CallTimes {
         page.add(&self.registry);
     }
 
-    /// Records a sample, so that tests find the name of the metric on the page.
+    /// Records a sample, so that the name of the metric is on the page when a test looks for it.
     #[cfg(test)]
     pub(super) fn sample(&self) {
         self.note("GET /healthz", StatusCode::OK, Duration::ZERO);

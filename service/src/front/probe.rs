@@ -7,11 +7,11 @@ use store::{HeadKey, Store};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Time for which a result is reused. Our choice: callers may check readiness at any rate, and reads of a database
-/// service are billed.
+/// Time for which a result is reused. Our choice: readiness may be checked at any rate, but reads of DynamoDB are
+/// billed.
 const HOLDS: Duration = Duration::from_secs(5);
 
-/// Timeout of the check. Our choice: half of one second, the default timeout of Kubernetes for a readiness probe
+/// Timeout of the check. Our choice: half of Kubernetes's default timeout for a readiness probe, which is one second
 /// (`timeoutSeconds`).
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
@@ -21,7 +21,8 @@ const NOTHING: (&str, &str) = ("", "probe");
 /// Health check of the store.
 pub(crate) struct StoreProbe {
     store: Arc<dyn Store>,
-    /// Time and result of the last check. Callers during a check wait for the lock, and thus for its result.
+    /// Time and result of the last check. The lock is held during a check, so that callers wait for the result of a
+    /// check in progress.
     asked: Mutex<Option<(Instant, Option<String>)>>,
 }
 

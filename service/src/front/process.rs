@@ -1,4 +1,4 @@
-//! Metrics of the process, with the names that Prometheus exporters have in common.
+//! Metrics of the process, under the names that most Prometheus exporters use.
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 
@@ -17,7 +17,7 @@ pub(super) fn write(page: &mut MetricsPage) {
 
 /// Process metrics on Linux.
 ///
-/// Source: Prometheus, "Writing client libraries", Process metrics.
+/// Source: Prometheus, "Writing client libraries", section "Process metrics".
 #[cfg(target_os = "linux")]
 mod linux {
     use engine::MetricKind::{self, Counter, Gauge};

@@ -2,8 +2,8 @@
 
 use axum::http::{HeaderMap, HeaderName};
 
-/// Returns whether a header such as `Accept` names this value explicitly. A wildcard does not count, nor does a value
-/// with `q=0`.
+/// Returns whether a header such as `Accept` names this value explicitly. Wildcards, and values with `q=0`, do not
+/// count.
 pub(crate) fn names(headers: &HeaderMap, header: &HeaderName, wanted: &str) -> bool {
     let accepted = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|entry| {

@@ -1,11 +1,12 @@
-//! Admission of a call: the resources and permissions that a call holds until its response has been sent.
+//! Admission of a call. An admitted call holds up to three resources until its response has been sent:
 //!
 //! * The *quotas* of its domain and credential. A request counts while it is processed and while its body is sent.
-//! * Its *turns*. Under load, the work of a domain's requests alternates with that of other domains.
-//! * Its *pass*. When the caller's credential is revoked, waiting work is dropped and a streamed body ends.
+//! * Its *concurrency slot* (`fair.rs`). Under load, domains take turns in getting slots.
+//! * Its *pass*, the permission of the caller. When the caller's credential is revoked, waiting work is dropped and a
+//!   streamed body ends.
 //!
-//! All calls, whether they respond at once, wait as a poll, stream or exchange tasks, run with [`Admission::run`] in
-//! both protocols. They differ only in when their work and their bodies make progress.
+//! In both protocols, [`Admission::run`] runs all calls: calls that respond at once, waiting polls, streams and
+//! exchanges. They differ only in when their work and their bodies make progress.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -23,28 +24,29 @@ use crate::fair::{Crowded, InTurn};
 use crate::front::Front;
 use engine::admission::{ChargedRequest, RequestOrigin, Throttled};
 
-/// Path segments of calls about tasks that have been dispatched, and of exchanges, which may name such tasks.
+/// Path segments that show that a call is about dispatched tasks. An exchange is such a call if its body names
+/// dispatched tasks.
 const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
 
-/// Returns whether calls of this path name tasks that have been dispatched. For an exchange this is only known after
-/// its body has been read; one that names no task then applies for a quota like a poll.
+/// Returns whether calls of this path name tasks that have been dispatched. Whether an exchange names tasks is only
+/// known after its body has been read. An exchange that names none is then counted under the quotas like a poll.
 pub(super) fn is_of_task(path: &str) -> bool {
     path.split('/').any(|segment| OF_TASKS.contains(&segment))
 }
 
-/// Quotas, turns and pass of an admitted call.
+/// Quotas, concurrency slot and pass of an admitted call.
 pub(crate) struct Admission {
     under_way: Option<ChargedRequest>,
-    /// Handle for taking turns. `None` for calls without a domain (liveness, metrics, calls between nodes), which
-    /// never wait for a turn.
+    /// Handle with which the call gets concurrency slots. `None` for calls without a domain (liveness, metrics, calls
+    /// between nodes), which never wait for a slot.
     in_turn: Option<InTurn>,
-    /// Pass of the caller. `None` if callers are not authenticated.
+    /// Pass of the caller (credential and permission). `None` if callers are not authenticated.
     pass: Option<Pass>,
 }
 
 /// Reason why the work of a call was not completed.
 pub(crate) enum Interrupted {
-    /// Too many requests are waiting for a turn. The work has not begun.
+    /// Too many requests are waiting for a concurrency slot. The work has not begun.
     Crowded(Crowded),
     /// This credential, with which the caller was authenticated, was revoked.
     Revoked(Arc<Holder>),
@@ -59,7 +61,7 @@ impl Admission {
         Ok(Self { under_way, in_turn, pass: None })
     }
 
-    /// Adds the pass of an authenticated caller.
+    /// Adds the pass (credential and permission) of an authenticated caller.
     pub(crate) fn with_pass(self, pass: Option<Pass>) -> Self {
         Self { pass, ..self }
     }
@@ -79,8 +81,9 @@ impl Admission {
         }
     }
 
-    /// Runs the work of the call with the quotas, turns and pass that it has. Each of them adds one boxed future, so
-    /// that a waiting call uses no memory for those that it does not have.
+    /// Runs the work of the call under its quotas, concurrency slot and pass, if it has them. For each of the three
+    /// that the call has, a boxed future wraps the work. A waiting call therefore uses no memory for those that it
+    /// lacks.
     pub(crate) fn run(self, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Result<Response, Interrupted>> {
         let Self { under_way, in_turn, pass } = self;
         let work = match under_way {
@@ -98,7 +101,8 @@ impl Admission {
     }
 }
 
-/// Counts a request as in progress while its work runs and while its response is sent.
+/// Counts a request as in progress while its work runs. If the body is streamed or a quota limits bytes, the request
+/// also counts while the body is sent.
 fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
     Box::pin(async move {
         let response = under_way.during(work).await;
@@ -109,7 +113,8 @@ fn count_during(under_way: ChargedRequest, work: BoxFuture<'static, Response>) -
     })
 }
 
-/// Runs the work whenever it is its domain's turn. A streamed body is produced in turns, too.
+/// Runs each step of the work while the request has a concurrency slot. The pieces of a streamed body are such steps,
+/// too.
 fn take_turns(
     in_turn: InTurn,
     work: BoxFuture<'static, Response>,
@@ -123,7 +128,7 @@ fn take_turns(
     })
 }
 
-/// Drops the work, or ends a streamed body, soon after the pass is revoked.
+/// Drops the work, or ends a streamed body, soon after the caller's credential is revoked.
 fn hold_pass(
     pass: Pass,
     work: BoxFuture<'static, Result<Response, Interrupted>>,
@@ -148,7 +153,7 @@ fn is_complete(response: &Response) -> bool {
     response.body().size_hint().exact().is_some()
 }
 
-/// Body whose bytes and sending time count for its request.
+/// Body that counts under the quotas of its request: its bytes, and the time while it is sent.
 struct CountedBody(ChargedRequest);
 
 impl BodyFilter for CountedBody {
@@ -159,24 +164,25 @@ impl BodyFilter for CountedBody {
     }
 }
 
-/// Body whose pieces are produced in turns.
+/// Body of which each piece is produced while the request has a concurrency slot.
 struct OrderedBody(InTurn);
 
 impl BodyFilter for OrderedBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame> {
-        // Only the start of a request can be refused, so this error is not expected for a response that has begun.
+        // Only a request that has not begun can be refused. The request of this body has begun, so the error does not
+        // occur.
         let piece = ready!(self.0.poll(context, |context| next_frame(body, context)));
         Poll::Ready(piece.unwrap_or_else(|crowded| Some(Err(axum::Error::new(crowded)))))
     }
 }
 
-/// Body that ends soon after its pass is revoked.
+/// Body that ends soon after the caller's credential is revoked.
 struct RevocableBody {
     pass: Pass,
     revoked: BoxFuture<'static, ()>,
 }
 
-/// Error that ends a body whose pass was revoked.
+/// Error that ends a body because the caller's credential was revoked.
 #[derive(Debug, thiserror::Error)]
 #[error("the caller's credential was revoked or has expired")]
 struct CutOff;

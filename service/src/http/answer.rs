@@ -1,4 +1,4 @@
-//! State and result types of handlers, and JSON responses.
+//! The state that handlers receive, their result type, and JSON responses.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Files of the web console and of the documentation that are embedded in the binary, with their response headers.
+//! Files that are embedded in the binary (the web console and the documentation), with their response headers.
 
 use std::io::{Read as _, Write as _};
 
@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 
 use super::accept;
 
-/// Content security policy of pages. A page can load files from and call only this service, and no other site can
-/// show it in a frame in order to capture clicks.
+/// Content security policy of pages. A page can load files only from this service, and can call only this service. To
+/// protect users from clickjacking, no other site can show the page in a frame.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
@@ -29,10 +29,10 @@ pub(super) const CSS: &str = "text/css; charset=utf-8";
 /// Embedded file.
 pub(super) struct Asset {
     content_type: &'static str,
-    /// Uncompressed form; absent if only the compressed form is embedded.
+    /// Uncompressed file; absent if only the compressed file is embedded.
     plain: Option<Bytes>,
     gzipped: Bytes,
-    /// Entity tag of the file. It is weak, because the compressed and the uncompressed form share it.
+    /// Entity tag of the file. It is weak, because the compressed and the uncompressed file share it.
     etag: HeaderValue,
 }
 
@@ -57,7 +57,7 @@ impl Asset {
         self.send(StatusCode::OK, headers)
     }
 
-    /// Returns the file with this status, even if the client has it in its cache.
+    /// Returns a response with the file and this status, even if the client has the file in its cache.
     pub(super) fn send(&self, status: StatusCode, headers: &HeaderMap) -> Response {
         let own = [(ETAG, self.etag.clone()), (CONTENT_TYPE, HeaderValue::from_static(self.content_type))];
         if accept::names(headers, &ACCEPT_ENCODING, "gzip") {
@@ -74,8 +74,8 @@ impl Asset {
 
 fn common_headers() -> [(HeaderName, HeaderValue); 5] {
     [
-        // Browsers cache the file but must revalidate it for every use, because a newer binary may have another
-        // version.
+        // Browsers cache the file but must revalidate it for every use, because a newer binary may contain a different
+        // file.
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (VARY, HeaderValue::from_static("accept-encoding")),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
@@ -89,7 +89,7 @@ fn etag(bytes: &[u8]) -> HeaderValue {
     HeaderValue::try_from(format!("W/\"{digest}\"")).unwrap_or_else(|_| HeaderValue::from_static("W/\"\""))
 }
 
-/// Compresses a file. Writing to memory cannot fail; if it did, the file would be served uncompressed.
+/// Compresses a file. Writing to memory does not fail, so the uncompressed bytes are never returned.
 fn gzip(bytes: &'static [u8]) -> Bytes {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     let packed = packed.write_all(bytes).and_then(|()| packed.finish());
@@ -99,7 +99,7 @@ fn gzip(bytes: &'static [u8]) -> Bytes {
 /// Decompresses a file that was compressed during the build.
 fn gunzip(bytes: &[u8]) -> Bytes {
     let mut plain = Vec::new();
-    // The build has produced valid data. If it had not, the text would end early.
+    // The build has produced valid data, so decompression does not fail.
     let _ = GzDecoder::new(bytes).read_to_end(&mut plain);
     plain.into()
 }

@@ -1,10 +1,10 @@
-//! Audit entries of requests. An entry is written when the caller and the affected item are known, and before
-//! anything changes. It contains names, but no payload, secret or token.
+//! Audit entries of requests. An entry is written when the caller and the affected item are known, and before anything
+//! changes. It contains names, but no payload, secret or token.
 //!
-//! A *ticket* tracks the entry of one change: it announces the change and later records its outcome. If a call has a
-//! body, it is announced after the body was read and parsed (`body.rs`), so that the entry contains the names in the
-//! body. A call without a body is announced at the gate (`auth.rs`). A request that is refused before that changes
-//! nothing and has no entry.
+//! A *ticket* tracks the entry of one change: it announces the change and later records the outcome. The change of a
+//! call with a body is announced after the body was read and parsed (`body.rs`). The entry therefore contains the names
+//! in the body. The change of a call without a body is announced at the gate (`auth.rs`). A request that is refused
+//! before the announcement changes nothing and has no entry.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -30,14 +30,13 @@ use crate::audit::{Announced, AuditLog, Change, Names};
 use crate::openapi::{Operation, OperationInput};
 use engine::Engine;
 
-/// Returns the same routes, with an entry in this audit log for every call that changes something, written before the
-/// call runs.
+/// Adds an audit entry to every call that changes something. The entry is written to this log before the call runs.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
     router.layer(MiddlewareLayer(NamedChange(log)))
 }
 
-/// Middleware that gives a request an id, unless the access log has done so, and passes the audit log on to the
-/// handlers.
+/// Middleware that passes the audit log on to the handlers. It also gives the request an id, unless the access log has
+/// already done so.
 #[derive(Clone)]
 struct NamedChange(Arc<AuditLog>);
 
@@ -73,7 +72,7 @@ pub(crate) struct Audited {
 }
 
 impl Audited {
-    /// Returns these facts of a request; `None` if there is no audit log.
+    /// Returns the facts about a request that its audit entry needs; `None` if there is no audit log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         Self::among(request.extensions())
     }
@@ -86,8 +85,8 @@ impl Audited {
         })
     }
 
-    /// Returns a ticket for one of several changes that a request makes. The change concerns the task that `token`
-    /// identifies.
+    /// Returns a ticket for the audit entries of one change, if a request makes several changes. The change concerns
+    /// the task that `token` identifies.
     pub(crate) fn change_of_task(
         &self,
         engine: &Engine,
@@ -100,7 +99,7 @@ impl Audited {
         self.clone().change(by, call.to_owned(), names)
     }
 
-    /// Returns a ticket for a change that is about to be made.
+    /// Returns a ticket for the audit entries of a change that this caller is about to make.
     pub(crate) fn change(self, by: Option<CallerName>, call: String, names: Names) -> Ticket {
         let Self { log, peer, request_id } = self;
         Ticket {
@@ -126,14 +125,14 @@ impl OperationInput for AuditEach {
     fn describe(_: &mut Operation<'_>) {}
 }
 
-/// Member of a request body whose value the audit log records.
+/// Member of a request body whose value the audit entry contains.
 #[derive(Debug)]
 pub(super) struct NamedMember {
     member: String,
     name: String,
 }
 
-/// Returns the members of a request body that the audit log records.
+/// Returns the members of a request body whose values the audit entry contains.
 pub(super) fn named_members(body: &[u8]) -> Vec<NamedMember> {
     let members: BTreeMap<String, &RawValue> = history::read_json(body).unwrap_or_default();
     let named = members.into_iter().filter(|(member, _)| Names::has_member(member)).filter_map(|(member, value)| {
@@ -153,7 +152,7 @@ enum AuditState {
     Over,
 }
 
-/// Progress of one change in the audit log. Clones refer to the same change.
+/// Audit log entries of one change, while it is in progress. Clones refer to the same change.
 #[derive(Clone)]
 pub(crate) struct Ticket {
     log: Arc<AuditLog>,
@@ -174,7 +173,8 @@ impl Ticket {
         self.announce_with(Vec::new()).await
     }
 
-    /// Announces the change as [`announce`](Self::announce) does, and includes the names in its body.
+    /// Announces the change like [`announce`](Self::announce), with an entry that also contains these members of the
+    /// body.
     pub(super) async fn announce_with(&self, members: Vec<NamedMember>) -> Result<(), Refused> {
         let AuditState::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
         for NamedMember { member, name } in members {
@@ -214,8 +214,8 @@ impl Route {
         Self { method: "OPTIONS", path, level, effect: CallEffect::Reads, has_body: false }
     }
 
-    /// Returns a ticket for the change that a request to this route makes; `None` if the route changes nothing, or if
-    /// there is no audit log.
+    /// Returns a ticket for the audit entries of the change that a request to this route makes. Returns `None` if the
+    /// route changes nothing, or if there is no audit log.
     pub(super) fn change<'a>(
         &self,
         engine: &Engine,
@@ -241,7 +241,8 @@ impl Route {
         Some(asked.change(by, format!("{} {}", self.method, self.path), names))
     }
 
-    /// Returns the name that a path parameter has as a member of a request body.
+    /// Returns the name under which the audit log records a path parameter. Members of request bodies for the same item
+    /// have this name.
     fn member<'a>(&self, param: &'a str) -> &'a str {
         let before = self.path.split('/').zip(self.path.split('/').skip(1));
         let before = before.into_iter().find(|(_, segment)| segment.trim_matches(['{', '}']) == param);
@@ -281,7 +282,7 @@ impl Route {
     }
 }
 
-/// Adds the names of the task that a token identifies.
+/// Adds the domain, workflow id, run id and task list that a token contains. An invalid token adds nothing.
 pub(crate) fn of_token(engine: &Engine, level: Level, token: &str, names: &mut Names) {
     let found = if level == Level::Decider {
         engine.tasks().decider_token(token).map(|it| (it.domain, it.workflow_id, it.run_id, it.task_list))

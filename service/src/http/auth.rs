@@ -33,7 +33,7 @@ use engine::{Engine, Refusal};
 /// Authorization scheme of calls between nodes.
 pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
 
-/// Dependencies of the gate.
+/// Dependencies of the gate, which authenticates callers and checks their permissions.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(super) front: Front,
@@ -63,8 +63,8 @@ impl PathSubject<'_> {
         self.params.iter().flat_map(|params| params.iter()).map(|(name, value)| (name, named(value)))
     }
 
-    /// Returns whether a path parameter is empty. axum lets a parameter match an empty segment, unless it is the last
-    /// segment.
+    /// Returns whether a path parameter is empty. axum accepts an empty segment for a parameter everywhere except at
+    /// the end of the path.
     fn has_empty_name(&self) -> bool {
         self.names().any(|(_, name)| name.is_empty())
     }
@@ -94,7 +94,7 @@ impl Subject for PathSubject<'_> {
     }
 }
 
-/// Layer that puts the gate before the calls of one route.
+/// Layer that puts the gate (authentication and permission check) before the calls of one route.
 #[derive(Clone)]
 pub(crate) struct GateLayer {
     gate: Gate,
@@ -115,7 +115,7 @@ impl<S> Layer<S> for GateLayer {
     }
 }
 
-/// Service that passes requests to the handler only through the gate.
+/// Service that passes requests to the handler only after authentication and permission checks.
 #[derive(Clone)]
 pub(crate) struct GatedHandler<S> {
     gate_layer: GateLayer,
@@ -148,7 +148,7 @@ where
     }
 }
 
-/// Request that has passed the gate.
+/// Request that the gate has admitted.
 struct AdmittedRequest {
     request: Request,
     ticket: Option<Ticket>,
@@ -184,7 +184,7 @@ impl AdmittedRequest {
 }
 
 impl GateLayer {
-    /// Checks a request. Returns it if it may pass, otherwise the response that refuses it.
+    /// Checks a request. Returns the request if it is admitted, otherwise the response that refuses it.
     async fn judge(self, request: Request) -> Result<AdmittedRequest, Response> {
         let Self { gate, route } = self;
         let path = route.path;
@@ -195,7 +195,7 @@ impl GateLayer {
         let log = request.extensions().get::<RequestNotes>().cloned();
         let peer = request.extensions().get::<Arc<Peer>>();
         let subject = PathSubject { engine: gate.front.engine(), params };
-        // A path with an empty name is refused like a path that does not exist, and requires the same level.
+        // A path with an empty name is refused like an unknown path, and also needs the level of an unknown path.
         let is_unknown = subject.has_empty_name();
         let level = if is_unknown { Route::UNKNOWN.level } else { route.level };
         let admitted = gate.admit(level, (request.method(), request.uri(), request.headers()), peer).await;
@@ -225,7 +225,7 @@ impl GateLayer {
         let ticket = route.change(gate.front.engine(), &request, by, subject.names());
         drop(subject);
         let mut request = admission.count_body(request);
-        // Handlers of only a few calls need this extension, and they all have one of these levels.
+        // Only a few calls use this extension, and all of them need one of these levels.
         if matches!(level, Level::Known | Level::Operator) {
             let (admitted, from) = (pass.as_ref().map(Pass::admitted), (request.headers(), request.uri()));
             let sign_in = SignIn::new(&gate.credentials, admitted, from, gate.front.has_tls());
@@ -239,7 +239,7 @@ impl GateLayer {
 }
 
 impl Refused {
-    /// Returns the kind of denial for the metrics, if this refusal denies access.
+    /// Returns the kind of denial for the metrics; `None` if this refusal does not deny access.
     fn denied(&self) -> Option<Denied> {
         match self {
             Self::Unauthorized | Self::SessionExpired => Some(Denied::Unauthorized),
@@ -270,8 +270,8 @@ impl From<AuthenticationError> for Refused {
 }
 
 impl Gate {
-    /// Authenticates the caller. Returns `None` if the call needs no authentication. On failure, returns the refusal
-    /// and the name of the credential, if it is known.
+    /// Authenticates the caller. Returns `None` if the call needs no authentication. On failure, returns the refusal,
+    /// and the name of the credential if it is known.
     async fn admit(
         &self,
         level: Level,
@@ -296,7 +296,8 @@ impl Gate {
                     let is_meant = session::must_be_meant(admitted.session(), method, headers);
                     return is_meant.map_err(|refused| (refused, who())).map(|()| Some(admitted));
                 }
-                // The cookie may be outdated. A client with a certificate is authenticated by that instead.
+                // The cookie may be outdated. If the client has a certificate, the certificate authenticates it
+                // instead.
                 Err(no) if peer.is_none() => return Err((no.into(), None)),
                 Err(_) => {}
             }
@@ -311,7 +312,8 @@ impl Gate {
         })
     }
 
-    /// Returns the pass for this call. On failure, returns the refusal and the name of the credential.
+    /// Returns the pass (credential and permission) of the caller for this call. On failure, returns the refusal and
+    /// the name of the credential.
     fn pass(
         &self,
         level: Level,
@@ -335,7 +337,7 @@ impl Gate {
         subject: &PathSubject<'_>,
         path: &str,
     ) -> Result<Admission, Throttled> {
-        // An invalid token is ignored here, because the call itself reports it.
+        // An invalid task token is ignored at this point, because the handler of the call reports it.
         let need = if pass.is_none() { level.need(subject).ok() } else { None };
         let domain = pass.map(Pass::need).or(need.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());
@@ -359,8 +361,7 @@ impl Gate {
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Refused;
 
-    /// Returns the caller that the gate has stored in the request. Fails for every request that has not passed the
-    /// gate.
+    /// Returns the caller that the gate has stored in the request. Fails if the request has not passed the gate.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         parts.extensions.get::<Self>().cloned().ok_or(Refused::Unauthorized)
     }

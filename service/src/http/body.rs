@@ -20,25 +20,25 @@ use super::problem::Refused;
 use crate::budget::{GatheredBytes, Purse};
 use crate::openapi::{Operation, OperationInput};
 
-/// Maximum size of a body in bytes. Our choice: two payloads of 256 KiB, all names at maximum length, and some
-/// reserve.
+/// Maximum size of a body in bytes. Our choice: two payloads of 256 KiB, all names at maximum length, and some space
+/// for other fields.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Maximum size of a decider's answer in bytes. Our choice: a turn may schedule activities with many payloads of up to
-/// 256 KiB, and one commit must fit the smallest store's parts.
+/// 256 KiB, and the answer must fit into one commit in every store.
 pub(crate) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Maximum size of an imported run in bytes. Our choice: the limit of an imported history, which includes the JSON
 /// syntax around its payloads.
 pub(crate) const IMPORT_BYTES_MAX: usize = history::limits::IMPORTED_BYTES_MAX;
 
-/// Maximum size of a poll's body in bytes. Our choice: it contains only a few names, and stays in memory as long as
-/// the poll waits.
+/// Maximum size of a poll's body in bytes. Our choice: the body contains only a few names, and stays in memory as long
+/// as the poll waits.
 pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum memory for the elements of a body's lists, as a multiple of the maximum body size. Our choice: together
-/// with the text itself and everything copied from it, a body takes less than eight times its size. A turn with the
-/// maximum number of decisions takes a twentieth of this limit.
+/// Maximum memory for the elements of a body's lists, as a multiple of the maximum body size. Our choice: a body with
+/// its lists and all copies of its text then takes less than eight times its size in memory. A turn with the maximum
+/// number of decisions takes a twentieth of this limit.
 const LISTS_PER_BYTE_MAX: usize = 5;
 
 /// Maximum time for receiving a body. Our choice: the time for 8 MiB at 2 Mbit/s.
@@ -88,8 +88,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> Fro
     }
 }
 
-/// Refuses a body with a content encoding. `identity` and the encodings in `plain` are accepted, because they also
-/// denote unencoded bodies. The service decodes nothing, so the limits of a body apply to the bytes that were sent.
+/// Refuses a body with a content encoding. `identity` and the names in `plain` are accepted, because they mean that the
+/// body is not encoded. The service decodes nothing, so the limits of a body apply to the bytes that were sent.
 pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result<(), Refused> {
     for value in headers.get_all(CONTENT_ENCODING) {
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -125,11 +125,12 @@ fn bad(bytes: &[u8], error: &serde_json::Error) -> Refused {
 
 /// Reads a body of at most `max` bytes. The bytes count as in flight until the request is answered.
 pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, Refused> {
-    // Every call with a body has a purse: it is behind `in_flight::account`, or adds the purse itself.
+    // Every call with a body has a purse, which is its part of the memory budget. `in_flight::account` adds it to REST
+    // calls, and SWF calls add it themselves.
     let purse = request.extensions().get::<Purse>().cloned().ok_or(Refused::Panicked)?;
     let mut body = request.into_body();
-    // A body of known length that is too large is refused before it is read. A client that sends `Expect:
-    // 100-continue` then need not send it at all.
+    // A body of known length that is too large is refused before it is read. A client that has sent `Expect:
+    // 100-continue` then does not send the body at all.
     if body.size_hint().lower() > max as u64 {
         return Err(Refused::BodyTooLarge { max });
     }

@@ -10,9 +10,9 @@ use hyper::body::{Body as _, Frame, SizeHint};
 /// Next frame of a body; `None` at its end.
 pub(super) type NextFrame = Option<Result<Frame<Bytes>, axum::Error>>;
 
-/// Processing of a body's frames.
+/// Filter through which the frames of a body pass.
 pub(super) trait BodyFilter: Send + Unpin + 'static {
-    /// Returns the next frame.
+    /// Returns the next frame of `body`, after processing it.
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<NextFrame>;
 }
 
@@ -27,7 +27,7 @@ pub(super) fn next_frame(body: &mut Body, context: &mut Context<'_>) -> Poll<Nex
     Pin::new(body).poll_frame(context)
 }
 
-/// Wraps a body so that `what` processes its frames.
+/// Returns a body whose frames are those of `body`, processed by the filter `what`.
 pub(super) fn filter_body(body: Body, what: impl BodyFilter) -> Body {
     Body::new(FilteredBody { body, what })
 }

@@ -1,4 +1,5 @@
-//! One call: passes a request to the router, and answers requests with oversized headers and handlers that panic.
+//! The processing of one call. This module passes the request to the router. It responds itself if headers are too
+//! large or a handler panics.
 
 use std::any::Any;
 use std::future::ready;
@@ -18,16 +19,16 @@ use tower::Service;
 use super::drain::DrainedBody;
 use super::problem::Refused;
 
-/// Maximum size of the request line and all headers in bytes, including line ends. Requests beyond it fail with 431.
-/// If they do not even fit hyper's buffer, hyper sends that response. Source: Node.js, whose default is 16 KiB
+/// Maximum size of the request line and all headers in bytes, including line ends. Larger requests fail with 431. If a
+/// request does not even fit into hyper's buffer, hyper sends the 431. Source: Node.js, whose default is 16 KiB
 /// (`--max-http-header-size`).
 pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
 
 /// Value of [`STRICT_TRANSPORT_SECURITY`], which tells browsers to use only HTTPS for a year. Our choice: the minimum
-/// that browsers expect. Subdomains are not included, because they may belong to other services.
+/// that the preload lists of browsers require. Subdomains are not included, because they may belong to other services.
 const ENCRYPT_FOR_A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Whether a connection is encrypted. Only responses over TLS tell browsers to use only HTTPS.
+/// Encryption of a connection. Only responses over TLS tell browsers to use only HTTPS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encryption {
     Plain,
@@ -64,7 +65,8 @@ pub(super) fn with_own_headers(mut answer: Response, encryption: Encryption) -> 
     let headers = answer.headers_mut();
     // Prevents browsers from guessing a content type.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Responses are for one caller only and must not be cached. Console files and streams set their own caching.
+    // Responses are for one caller only and must not be cached. Handlers for console files and streams have already set
+    // this header.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if encryption == Encryption::Tls {
         headers.insert(STRICT_TRANSPORT_SECURITY, ENCRYPT_FOR_A_YEAR);

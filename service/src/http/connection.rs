@@ -41,12 +41,12 @@ pub(super) struct Connection {
 /// Event on a connection.
 enum ConnectionEvent {
     Ended(hyper::Result<()>),
-    /// The client has closed or reset its side. hyper does not notice this during a call.
+    /// The client has closed its sending half or reset the connection. hyper does not notice this during a call.
     Departed(PeerState),
 }
 
 impl Connection {
-    /// Answers requests until the connection ends. `stream` is the connection's socket, or the TLS stream over that
+    /// Serves requests until the connection ends. `stream` is the connection's socket, or the TLS stream over that
     /// socket.
     pub(super) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let Self { http, router, remote, encryption, certificate, socket, mut stopping, mut crowded } = self;
@@ -56,8 +56,8 @@ impl Connection {
         loop {
             let event = poll_fn(|context| {
                 let had_call = socket.has_call();
-                // The departure is checked before hyper makes progress, so that no task is taken for a client that
-                // has left.
+                // The client's departure is checked before hyper makes progress, so that a client that has left gets no
+                // task.
                 if had_call && let Poll::Ready(state) = socket.poll_departure(context) {
                     return Poll::Ready(ConnectionEvent::Departed(state));
                 }
@@ -139,7 +139,7 @@ impl Future for CallResponse {
     }
 }
 
-/// Guard of a call, which counts as in progress until this is dropped.
+/// Guard of a call, which counts as in progress until this value is dropped.
 struct CallUnderWay(Socket);
 
 impl CallUnderWay {

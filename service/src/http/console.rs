@@ -17,7 +17,7 @@ use crate::access::{CallEffect, Level};
 /// Root path of the console. Every path below it that is not a file is a view.
 pub(crate) const ROOT: &str = "/console/";
 
-/// Whether the web console and the documentation are served.
+/// Setting that enables the web console and the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Console {

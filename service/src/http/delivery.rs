@@ -1,5 +1,5 @@
-//! Response bodies that report when they are delivered. If a poller has disconnected, its task is therefore offered
-//! to others immediately.
+//! Response bodies that report when they are delivered. If a poller has disconnected before its task was delivered, the
+//! task is offered to other pollers immediately.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -68,7 +68,8 @@ pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
     bytes_of_json(StatusCode::OK, Body::new(body))
 }
 
-/// Returns a body that consists of pieces, each with the receipts to which the delivery of its tasks is reported.
+/// Returns a body that consists of pieces. Each piece has receipts, to which the delivery of the piece's tasks is
+/// reported.
 pub(crate) fn tasks(pieces: impl Stream<Item = (Bytes, Vec<Receipt>)> + Send + Unpin + 'static) -> Body {
     Body::new(DeliveredPieces(pieces))
 }

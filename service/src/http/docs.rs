@@ -1,4 +1,4 @@
-//! The documentation as HTML pages, which `build/` renders from the repository's documents.
+//! The documentation as HTML pages, which `build/` renders from the Markdown files of the repository.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::asset::{Asset, HTML};
 use super::routes::Routes;
 use crate::access::{CallEffect, Level};
 
-/// Root path of the documentation: the page that lists all others.
+/// Path of the documentation's table of contents, and prefix of the paths of all its pages.
 const ROOT: &str = "/docs/";
 
 /// Paths and compressed pages, in the order of the table of contents.

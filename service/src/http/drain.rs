@@ -15,16 +15,16 @@ use hyper::body::{Body, Frame, SizeHint};
 /// sent to the wrong path is drained completely. Discarded bytes are not kept in memory.
 const DRAIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Maximum time for draining a body. Our choice: longer than clients pause while sending. A client that reads while
-/// it sends has received the response by then.
+/// Maximum time for draining a body. Our choice: longer than clients pause while sending. Clients that read while they
+/// send have received the response within this time.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Body whose unread rest is drained when this is dropped.
+/// Body whose unread rest is drained when this value is dropped.
 pub(super) struct DrainedBody<B: Body<Data = Bytes> + Send + Unpin + 'static> {
     /// The body; `None` after its end.
     body: Option<B>,
-    /// True if the client waits for `100 Continue` before it sends the body. Reading would make the client send it,
-    /// so nothing is drained.
+    /// True if the client waits for `100 Continue` before it sends the body. Such a body is not drained, because
+    /// reading would make the client send it.
     is_awaited: bool,
 }
 
@@ -60,7 +60,7 @@ impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Body for DrainedBody<B> {
 impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Drop for DrainedBody<B> {
     fn drop(&mut self) {
         let rest = self.body.take().filter(|body| !self.is_awaited && !body.is_end_stream());
-        // If there is no runtime, there is no connection to drain either.
+        // Without a runtime, the connection no longer exists, so nothing needs to be drained.
         if let (Some(rest), Ok(runtime)) = (rest, tokio::runtime::Handle::try_current()) {
             runtime.spawn(tokio::time::timeout(DRAIN_WAIT, drain(rest)));
         }

@@ -1,9 +1,10 @@
 //! Cross-site protection, applied before authentication. It refuses requests that were caused by web pages of other
 //! sites.
 //!
-//! A page of another site can make a browser send requests to this service without the user's knowledge. With a DNS
-//! name that points to this machine, such a page even has the same origin. Browsers report the origin of a request in
-//! headers that pages cannot change. Programs do not send these headers.
+//! A page of another site can make a browser send requests to this service without the user's knowledge. If the DNS
+//! name of such a page is changed to point to this machine, browsers even consider the page and this service the same
+//! origin. Browsers report the origin of a request in headers that pages cannot change. Programs do not send these
+//! headers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,14 +18,15 @@ use axum::response::{IntoResponse, Response};
 use super::middleware::Middleware;
 use super::problem::Refused;
 
-/// Header in which browsers report the relation between the page's site and the requested host.
+/// Header in which browsers report whether the page that caused the request belongs to the requested site.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Headers that browsers send and other programs do not.
 const OF_BROWSERS: [HeaderName; 4] =
     [ORIGIN, SITE, HeaderName::from_static("sec-fetch-mode"), HeaderName::from_static("sec-fetch-dest")];
 
-/// Content types that a page can send to another site only after a preflight request.
+/// Content types that a page can send to another site only after a preflight request, which the service does not
+/// permit.
 const ASKED_FOR: [&str; 3] = ["application/json", "application/x-amz-json-1.0", "application/x-amz-json-1.1"];
 
 /// Host names under which the service accepts requests.
@@ -40,8 +42,8 @@ impl Hosts {
         Self::default()
     }
 
-    /// Accepts the loopback names and addresses, and the given names. Used if callers are not authenticated: a DNS
-    /// name of another site that points to this machine is refused.
+    /// Accepts the loopback names and addresses, and the given names. Used if callers are not authenticated. A request
+    /// is then refused if it uses the DNS name of another site, even if that name points to this machine.
     pub fn loopback_and(names: Vec<String>) -> Self {
         Self { known: Some(names) }
     }
@@ -61,7 +63,7 @@ fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
     at.and_then(|at| text.get(at..)).is_some_and(|found| found.eq_ignore_ascii_case(end))
 }
 
-/// Parses the IP address of an authority. IPv6 addresses must be in brackets there.
+/// Parses the IP address of an authority. IPv6 addresses in it must be in brackets.
 fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']')?.parse().ok().map(IpAddr::V6),
@@ -69,8 +71,8 @@ fn address(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// Returns whether an authority consists of a host and an optional port. The parser of [`Authority`] also accepts
-/// user information, text after a bracket, and ports that are not numbers.
+/// Returns whether an authority consists of a host and an optional port. This check is needed because the parser of
+/// [`Authority`] also accepts user information, text after a bracket, and ports that are not numbers.
 fn is_host_and_port(authority: &Authority) -> bool {
     let host = authority.host();
     let Some(rest) = authority.as_str().strip_prefix(host) else { return false };
@@ -132,8 +134,9 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_origin_of(origin, host)) {
         return Err(Refused::CrossSite { from: format!("`{}`", String::from_utf8_lossy(origin.as_bytes())) });
     }
-    // Without a preflight request, a page of another site can send only forms, whose content types are different, and
-    // requests without a body, which have no content type. `DELETE` always requires a preflight request.
+    // A page of another site can send only two kinds of requests without a preflight request. The first kind is form
+    // submissions, whose content types are not in `ASKED_FOR`. The second kind is requests without a body, which have
+    // no content type. `DELETE` always requires a preflight request.
     let may_be_a_page_s = OF_BROWSERS.iter().any(|name| headers.contains_key(name));
     if may_be_a_page_s && *method != Method::DELETE {
         let found = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -146,7 +149,7 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     Ok(())
 }
 
-/// Returns true unless a header shows that a page of another site caused this request.
+/// Returns false if a header shows that a page of another site caused this request, otherwise true.
 pub(super) fn is_of_own_page(headers: &HeaderMap, uri: &Uri) -> bool {
     let host = headers.get(HOST).and_then(authority);
     let host = host.as_ref().or(uri.authority());

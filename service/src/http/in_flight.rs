@@ -1,5 +1,5 @@
-//! Charges requests and responses to the budget of bytes in flight: a request until it is answered, a response until
-//! it is written.
+//! Charges requests and responses to the budget of bytes in flight. A request is charged until it is answered, and a
+//! response until it is written.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,7 +16,8 @@ use super::problem::Refused;
 use crate::budget::{Budget, Exhausted, Purse, Share, Who};
 use crate::front::Front;
 
-/// Middleware that charges requests of authenticated callers, and requests to calls that need no credential.
+/// Middleware that charges requests and their responses to the budget. The body of a request is read only after the
+/// gate has admitted the caller, so its bytes count as those of a known sender.
 #[derive(Clone)]
 pub(super) struct Accounted(Arc<Budget>);
 
@@ -36,7 +37,7 @@ impl Middleware for Accounted {
     type After = Held;
 
     fn before(&self, mut request: Request) -> Result<(Request, Held), Box<Response>> {
-        // The buffers with the request live until there is a response, so their bytes are charged until then.
+        // The buffers that contain the request exist until there is a response, so their bytes are charged until then.
         let purse = Purse::new(&self.0, Who::Known);
         request.extensions_mut().insert(purse.clone());
         let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -53,7 +54,7 @@ impl Middleware for Accounted {
 /// Charges a response to the budget until its bytes are written or discarded.
 pub(crate) fn hold(budget: &Arc<Budget>, response: Response) -> Result<Response, Exhausted> {
     let share = budget.answer(response.body().size_hint().exact().map_or(0, |bytes| {
-        // If the size exceeds the address space, it exceeds the budget, too.
+        // A size that does not fit into `usize` exceeds the budget in any case.
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }))?;
     Ok(response.map(|body| if body.is_end_stream() { body } else { filter_body(body, Charged(share)) }))
@@ -69,7 +70,8 @@ impl BodyFilter for Charged {
             other => return Poll::Ready(other),
         };
         let frame = match frame.into_data() {
-            // If a stream exceeds the budget, it ends; its reader can resume after the last event that it received.
+            // If a stream exceeds the budget, it ends with this error. Its client can reconnect, and continue after the
+            // last event that it received.
             Ok(bytes) => self.0.hold(bytes).map(Frame::data).map_err(axum::Error::new),
             Err(frame) => Ok(frame),
         };

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::middleware::Middleware;
 use crate::front::Front;
 
-/// Metric label of requests that match no path or method.
+/// Metric label of requests whose path does not exist, or whose method the path does not accept.
 const NO_CALL: &str = "*";
 
 /// Methods that appear in metric labels: those of all calls, and `HEAD`, which `GET` calls answer.
@@ -47,8 +47,8 @@ impl Middleware for MeasuredCall {
     fn after(began: Began, response: Response) -> Response {
         let Began { front, route, method, at } = began;
         let status = response.status();
-        // A client can send any method, and other middleware may refuse a request before its method is checked. Such
-        // methods must not become labels.
+        // A client can send any method, and other middleware may refuse a request before its method is checked.
+        // Arbitrary methods must not become metric labels.
         let route = route.filter(|_| status != StatusCode::METHOD_NOT_ALLOWED && METHODS.contains(&method.as_str()));
         let call = match (response.extensions().get::<SwfOperation>(), route) {
             (Some(SwfOperation(operation)), _) => (*operation).to_owned(),

@@ -1,4 +1,4 @@
-//! Middleware that keeps only a few facts about a request until the response. Unlike axum's `from_fn`, it reserves no
+//! Middleware that keeps only a few facts about a request while the call runs. Unlike axum's `from_fn`, it reserves no
 //! memory for the request while the call waits.
 
 use std::convert::Infallible;
@@ -9,19 +9,20 @@ use axum::extract::Request;
 use axum::response::Response;
 use tower::{Layer, Service};
 
-/// Middleware with one step before the call and one step after it.
+/// Middleware with one step before the call and one step after the call.
 pub(crate) trait Middleware: Clone + Send + Sync + 'static {
-    /// Facts about the request that the step after the call needs.
+    /// Facts about the request that the first step passes to the second.
     type After: Send + Unpin + 'static;
 
-    /// Step before the call: passes the request on, or answers it.
+    /// Step before the call: passes the request on, or returns a response instead.
     fn before(&self, request: Request) -> Result<(Request, Self::After), Box<Response>>;
 
-    /// Step after the call: passes the response on.
+    /// Step after the call: returns the response, which it may change.
     fn after(after: Self::After, response: Response) -> Response;
 }
 
-/// Two combined middlewares. The first one is the outer one: its steps are the first and the last.
+/// Combination of two middlewares. The first one is the outer one: its first step runs first, and its second step runs
+/// last.
 impl<A: Middleware, B: Middleware> Middleware for (A, B) {
     type After = (A::After, B::After);
 
@@ -96,7 +97,7 @@ impl<A: Middleware, F: Future<Output = Result<Response, Infallible>> + Unpin> Fu
             }
             Self::Answered(answer) => answer.take().map(|answer| *answer),
         };
-        // The future inside has completed and must not be polled again.
+        // The inner future has completed and must not be polled again.
         answer.map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)))
     }
 }

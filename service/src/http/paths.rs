@@ -47,9 +47,9 @@ impl Paths {
         methods.is_open |= level == Level::Nothing;
     }
 
-    /// Returns each path with the level that `OPTIONS` needs there: no credential if one of the path's calls needs
-    /// none; otherwise any credential, as for paths that do not exist. Callers without a credential therefore cannot
-    /// find out which paths exist.
+    /// Returns each path with the level that `OPTIONS` needs at this path. If one of the path's calls needs no
+    /// credential, `OPTIONS` needs none either. For all other paths, including those that do not exist, it needs any
+    /// credential. Callers without a credential therefore cannot find out which paths exist.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (&'static str, Level)> + '_ {
         self.0.iter().map(|(path, methods)| (*path, if methods.is_open { Level::Nothing } else { Level::Known }))
     }
@@ -84,7 +84,7 @@ impl Paths {
         Refused::Method { detail, allow: allow(&names) }
     }
 
-    /// Returns the refusal of `CONNECT`, by which a client would use the service as a proxy.
+    /// Returns the refusal of `CONNECT`, with which a client tries to use the service as a proxy.
     pub(crate) fn no_proxy(&self) -> Refused {
         let names = self.all_names();
         let detail = format!("this service is no proxy; its paths take {}, found `CONNECT`", listed(&names));
@@ -100,8 +100,8 @@ impl Paths {
         })
     }
 
-    /// Returns the existing path that differs from the given one only in slashes, in a missing version at its
-    /// beginning, or in the case or the plural of its words.
+    /// Returns an existing path that is similar to the given one. The two paths may differ in slashes, in a missing
+    /// version at the beginning, and in the case or a plural `s` of words.
     fn nearest(&self, path: &str) -> Option<String> {
         let found: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         let with_version: Vec<&str> = std::iter::once(VERSION_SEGMENT).chain(found.iter().copied()).collect();
@@ -116,11 +116,12 @@ impl Paths {
 /// Existing path that is similar to the requested one.
 struct NearPath {
     path: String,
-    /// Number of words in which it differs from the requested path.
+    /// Number of words that differ from the requested path.
     replaced: usize,
 }
 
-/// Returns the path of this template that has these segments, if its words are equal or almost equal.
+/// Returns the path that results from replacing the parameters of this template by the requested segments. Returns
+/// `None` if another segment is too different from the word in the template.
 fn meant(template: &str, segments: &[&str]) -> Option<NearPath> {
     let words: Vec<&str> = template.split('/').filter(|word| !word.is_empty()).collect();
     if words.len() != segments.len() || template.contains("{*") {
@@ -154,7 +155,7 @@ pub(super) fn empty_segment(path: &str) -> Refused {
     Refused::UnknownPath(format!("there is no path `{shown}`: a name or an id in it is empty (two slashes in a row)"))
 }
 
-/// Returns the refusal of a path whose segments do not fit its route.
+/// Returns the refusal of a path whose parameters are not those of its route.
 pub(crate) fn other_segments() -> Refused {
     Refused::UnknownPath("there is no such path".to_owned())
 }
@@ -172,7 +173,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Truncates a long text. Request targets are ASCII, so that it can be cut at any byte.
+/// Truncates a long text. Request targets are ASCII, so cutting at any byte is safe.
 fn shortened(text: &str) -> String {
     match text.get(..SHOWN_BYTES_MAX) {
         Some(begin) if text.len() > SHOWN_BYTES_MAX => format!("{begin}…"),

@@ -18,7 +18,7 @@ use engine::{MayBeRecorded, Refusal, RefusalRow, TurnWait};
 /// Reason for refusing a request, either before it reached the engine or by the engine.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// Refused by the engine.
+    /// The engine has refused the request.
     #[error(transparent)]
     Engine(#[from] Refusal),
     /// The body is invalid.
@@ -33,13 +33,13 @@ pub(crate) enum Refused {
     /// The request line and the headers are too large.
     #[error("the request line and the headers have more than {max} bytes together")]
     HeadersTooLarge { max: usize },
-    /// The bytes of other requests in flight leave too little memory.
+    /// Other requests in flight use so much memory that too little is left for this one.
     #[error("too many bytes of requests and responses are in flight")]
     Overloaded {
         /// True for `GET` and `HEAD`, which cannot have changed anything.
         changes_nothing: bool,
     },
-    /// Too many requests are waiting for their turn. Nothing was changed.
+    /// Too many requests are waiting for a concurrency slot. This request has changed nothing.
     #[error("{Crowded}")]
     Crowded,
     /// The body did not arrive in time.
@@ -71,10 +71,10 @@ pub(crate) enum Refused {
         /// Value of the `Allow` header.
         allow: HeaderValue,
     },
-    /// `If-Match` names another run.
+    /// The `If-Match` header names a run that is not the newest run of the workflow id.
     #[error("`If-Match` has {expected}, which is the tag of another run")]
     Precondition { expected: String },
-    /// No credential, or an unknown one.
+    /// The request has no credential, or an unknown one.
     #[error("the credential is missing or unknown")]
     Unauthorized,
     /// The session that the cookie names has ended or never existed.
@@ -89,7 +89,7 @@ pub(crate) enum Refused {
     /// The secret or token is correct, but not valid yet.
     #[error("the {} is not valid before {from}{}", .what.name(), .what.leeway())]
     NotYetValid { what: CredentialKind, from: Timestamp },
-    /// The token is not trusted. The reason is only logged.
+    /// The token is not trusted. The reason is logged, but not sent to the client.
     #[error("the token is not trusted")]
     Token { why: String },
     /// The token is trusted, but no rule grants it permissions.
@@ -98,13 +98,13 @@ pub(crate) enum Refused {
     /// The credential was revoked, or expired, during the call.
     #[error("the credential was revoked, or its secret expired, during the request")]
     Revoked,
-    /// The connection's certificate belongs to no credential, and the request has no other.
+    /// The connection's certificate belongs to no credential, and the request authenticates in no other way.
     #[error("the certificate of this connection, `{shown}`, is not accepted: {why}")]
     Certificate { shown: String, why: String },
     /// The credential lacks the permission.
     #[error("the credential has no permission to {what}")]
     Forbidden { what: String },
-    /// Too many secrets or signatures failed within a second.
+    /// Too many requests with an unknown secret or a wrong signature arrived within a second.
     #[error("the credential is unknown, and there were too many failed attempts")]
     TooManyFailedAttempts,
     /// A web page of another site caused the request.
@@ -113,7 +113,7 @@ pub(crate) enum Refused {
     /// The request names a host that is not one of the service's host names.
     #[error("`{host}` is not a known host name of this service")]
     Misdirected { host: String },
-    /// The audit log cannot be written, so that nothing may be changed, or it cannot be read.
+    /// The audit log cannot be written, so nothing may be changed; or the audit log cannot be read.
     #[error("the audit log cannot be written or read; nothing was changed")]
     AuditLogUnavailable,
     /// The service has no audit log.
@@ -135,7 +135,8 @@ impl CredentialKind {
         }
     }
 
-    /// Returns the clock tolerance as a part of a message. Only token issuers have their own clocks.
+    /// Returns the tolerance for clock skew as a part of a message. It applies only to tokens, because token issuers
+    /// have separate clocks.
     fn leeway(self) -> &'static str {
         match self {
             Self::Secret => "",
@@ -145,7 +146,8 @@ impl CredentialKind {
 }
 
 impl From<Exhausted> for Refused {
-    /// By default, the refused request has changed nothing: the budget is exhausted before a request has effects.
+    /// Creates the refusal of a request that has changed nothing. The budget is normally exhausted before a request
+    /// changes anything.
     fn from(_: Exhausted) -> Self {
         Self::Overloaded { changes_nothing: true }
     }
@@ -354,14 +356,14 @@ impl Refused {
         }
     }
 
-    /// Returns further members of the problem document, which programs can use.
+    /// Returns the additional members of the problem document, which only some codes have. Programs can read them.
     fn members(&self) -> Value {
         match self {
             Self::Engine(refusal) => refusal_members(refusal),
             Self::BodyTooLarge { max } | Self::ListsTooLarge { max } | Self::HeadersTooLarge { max } => {
                 json!({ "max": max })
             }
-            // The message already contains everything.
+            // The message already contains all details.
             _ => json!({}),
         }
     }

@@ -1,5 +1,5 @@
 //! Log lines of requests: in the access log, and at debug level in the service's log. They contain names and numbers,
-//! but no payload, secret or token. Only those query parameters are logged that cannot contain any of these.
+//! but no payload, secret or token. Query parameters that could contain one of these are omitted.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 pub(super) const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 /// Log target of request lines in the service's log: `--log info,baton::requests=debug` enables debug level only for
-/// them.
+/// these lines.
 const REQUESTS: &str = "baton::requests";
 
 /// Query parameters that are logged. Omitted are `identity`, `reason`, `page`, `tag`, `type`, `workflowId`,
@@ -81,7 +81,7 @@ impl RequestId {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(pub(crate) &'static str);
 
-/// Facts for a request's log line that handlers and the gate add.
+/// Facts that handlers and the gate add to the log line of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestNotes(Arc<Mutex<FoundRoute>>);
 
@@ -97,7 +97,7 @@ impl RequestNotes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the caller, whether it is authorized or not.
+    /// Sets the name of the caller, also if the caller lacks the permission for the call.
     pub(crate) fn by(&self, by: Option<CallerName>) {
         self.lock().by = by;
     }
@@ -137,8 +137,8 @@ struct AccessEntry {
     milliseconds: f64,
 }
 
-/// Log line of a request in progress. It is written when this is dropped: after the last byte of the response, or
-/// when the client has left.
+/// Log line of a request in progress. It is written when this value is dropped, which happens after the last byte of
+/// the response, or when the client has left.
 struct AccessLine {
     /// Access log; `None` if the line goes only to the service's log.
     log: Option<Arc<AccessLog>>,
@@ -190,8 +190,8 @@ impl AccessEntry {
     }
 }
 
-/// Returns the same routes, with a log line for each request: in the access log if there is one, and in the service's
-/// log if debug level is enabled. If neither applies, requests and responses pass unchanged.
+/// Adds a log line for each request: in the access log if there is one, and in the service's log if debug level is
+/// enabled. If both are off, requests and responses pass unchanged.
 pub fn with_request_log(router: Router, engine: &Arc<Engine>, log: Option<Arc<AccessLog>>) -> Router {
     router.layer(MiddlewareLayer(RecordedCall { engine: Arc::clone(engine), log }))
 }
@@ -265,7 +265,7 @@ fn milliseconds(long: Duration) -> f64 {
     long.as_micros() as f64 / 1_000.0
 }
 
-/// Returns the path for the log, in which the value of a token is replaced.
+/// Returns the path for the log, with a placeholder instead of the value of a token.
 fn shown_path(route: &str, path: &str) -> String {
     let mut names = route.split('/');
     let segments = path.split('/').map(|segment| match names.next() {
@@ -273,7 +273,7 @@ fn shown_path(route: &str, path: &str) -> String {
         _ => segment,
     });
     let mut shown = segments.collect::<Vec<_>>().join("/");
-    // The path can be cut at any byte, because it is ASCII: other characters are percent-encoded.
+    // Cutting at any byte is safe, because the path is pure ASCII. Other characters are percent-encoded.
     shown.truncate(PATH_BYTES_MAX);
     shown
 }
@@ -297,7 +297,7 @@ fn shown_query(query: &str) -> String {
 /// Filter that counts the bytes of a request body.
 struct CountedIn(Arc<AtomicU64>);
 
-/// Filter that counts the bytes of a response body, and whose drop writes the log line at the end of the body.
+/// Filter that counts the bytes of a response body. At the end of the body, dropping this filter writes the log line.
 struct CountedOut(Box<AccessLine>);
 
 impl BodyFilter for CountedIn {

@@ -1,4 +1,4 @@
-//! Routes of the service. A route cannot be added without its access level and its effect.
+//! Routes of the service. Adding a route requires its access level and its effect.
 
 use std::future::ready;
 
@@ -64,11 +64,11 @@ impl Routes {
         self.0.iter().map(row).collect()
     }
 
-    /// Returns the router. Requests reach a handler only through the gate, which enforces the call's level. They are
-    /// charged to the budget of bytes in flight.
+    /// Returns the router. Requests reach a handler only through the gate, which enforces the call's level. Each
+    /// request is also charged to the budget of bytes in flight.
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
-            // One combined layer instead of two, because each layer adds a box to the memory of a waiting call.
+            // Both layers are combined into one, because each layer adds a box to the memory of a waiting call.
             let gate_layer = handler.route_layer((account(&gate.front), GateLayer::new(gate.clone(), is)));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
             router.route(is.path, gate_layer)

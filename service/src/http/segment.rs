@@ -1,7 +1,7 @@
-//! Names in path segments. Clients, browsers and proxies remove the segments `.` and `..` from paths, even if they
-//! are percent-encoded. New items can therefore not have these names (`history::admit::check_name`). An existing item
-//! with such a name is addressed by the name and `~`. Names that consist of dots and tildes like that get one more
-//! `~`.
+//! Names in path segments. Clients, browsers and proxies remove the segments `.` and `..` from paths, even if they are
+//! percent-encoded. New items can therefore not have these names (`history::admit::check_name`). The path of an
+//! existing item with such a name contains the name followed by `~`. To keep this unambiguous, a `~` is also appended
+//! to the names `.~`, `..~`, `.~~` and so on.
 
 /// Returns the name that a percent-decoded path segment stands for.
 pub(crate) fn named(segment: &str) -> &str {

@@ -21,7 +21,7 @@ use super::unfinished::{UNFINISHED_BYTES_MAX, UnfinishedBytes, UnfinishedPart};
 use super::write_timeout::{MayAnswer, WriteTimeout};
 use crate::tls::{Peer, Tls};
 
-/// Default maximum number of connections. Our choice: an idle poll takes about 20 KB, so 20,000 polls take 400 MB.
+/// Default maximum number of connections. Our choice: a waiting poll takes about 20 KB, so 20,000 polls take 400 MB.
 const CONNECTIONS_MAX: usize = 20_000;
 
 /// Default time limit of a TLS handshake. Our choice: many times the two round trips of a handshake.
@@ -31,8 +31,8 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// client keeps idle connections.
 const HEADER_WAIT: Duration = Duration::from_secs(15);
 
-/// Default time for which a client may read nothing of its response. Our choice: equals the maximum wait of a
-/// request.
+/// Default time for which a client may read nothing of its response before the connection is closed. Our choice: equals
+/// the maximum wait of a request.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
 
 /// Default time to wait for requests in progress when the service stops. Our choice: shorter than the grace periods
@@ -42,19 +42,19 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Maximum number of connections; further connections wait to be accepted. While some wait, the service closes
-    /// connections whose clients have closed their sending half.
+    /// Maximum number of connections; further connections wait to be accepted. While connections wait, the service
+    /// closes others whose clients have closed their sending half.
     pub max_connections: usize,
     /// Maximum time for a TLS handshake.
     pub handshake_wait: Duration,
     /// Time limit for receiving the headers of a request, and for an idle connection. Clients should close idle
-    /// connections earlier, so that the service never closes one on which a request is being sent. Our `client` does so
-    /// after ten seconds.
+    /// connections earlier, so that the service never closes one on which a request is being sent. Our `client` closes
+    /// them after ten seconds.
     pub header_wait: Duration,
-    /// Maximum number of bytes of unfinished requests and handshakes on all connections together. Beyond it,
-    /// connections with the oldest such bytes are closed.
+    /// Maximum number of bytes of unfinished requests and handshakes on all connections together. If it is exceeded,
+    /// the connections with the oldest of these bytes are closed.
     pub unfinished_bytes_max: usize,
-    /// Maximum time for which a client may read nothing of what was written to it.
+    /// Maximum time for which a client may read nothing of a response before its connection is closed.
     pub write_wait: Duration,
     /// Maximum time to wait for requests in progress when the service stops.
     pub shutdown_wait: Duration,
@@ -77,14 +77,14 @@ impl Default for ServerLimits {
 const HEADERS_MAX: usize = 64;
 
 /// Size in bytes of a connection's read buffer, and of its write buffer. Our choice: slightly larger than the maximum
-/// size of headers, so that a client that exceeds that limit by little receives an explanation.
+/// size of headers, so that a client whose headers slightly exceed that limit receives an explanation.
 const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX + 4 * 1024;
 
-/// Delay after a failed `accept` before the next one. Our choice: short compared with the timeouts of clients.
+/// Delay before the next `accept` after one has failed. Our choice: short compared with the timeouts of clients.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
 /// Maximum number of connections in the system's queue that wait to be accepted, if the system permits as many. Our
-/// choice: the default of Linux, because all pollers reconnect at once after a restart.
+/// choice: the default of Linux. A long queue is needed after a restart, because all pollers then reconnect at once.
 const BACKLOG: u32 = 4_096;
 
 /// Returns a listener on an address.
@@ -119,8 +119,7 @@ impl Server {
         self.run_while(MayAnswer::default(), stop).await;
     }
 
-    /// Serves like [`run_until`](Self::run_until), but writes to no connection once `may_answer` no longer permits
-    /// it.
+    /// Serves like [`run_until`](Self::run_until), but stops writing to all connections when `may_answer` forbids it.
     pub async fn run_while(self, may_answer: MayAnswer, stop: impl Future<Output = ()>) {
         let Self { listener, router, limits, tls } = self;
         let connections = Arc::new(Semaphore::new(limits.max_connections));
@@ -152,8 +151,8 @@ impl Server {
             let (stream, remote) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // There are probably too many open files: wait until some are closed. Only the first of
-                    // consecutive failures is logged.
+                    // The probable reason is too many open files. `accept` is retried after a delay, when some of them
+                    // may be closed. Only the first of consecutive failures is logged.
                     if !std::mem::replace(&mut is_refused, true) {
                         tracing::warn!(%error, "a connection could not be accepted; retrying");
                     }
@@ -180,8 +179,8 @@ impl Server {
             accepted.spawn(tls.clone());
         }
         drop(listener);
-        // Tells all connections to stop. A connection without a request in progress closes at once; any other closes
-        // when its request is answered.
+        // Tells all connections to stop. A connection without a request in progress closes at once; any other
+        // connection closes when its request is answered.
         stopping.send_replace(true);
         tokio::select! {
             () = stopping.closed() => {}
@@ -203,7 +202,7 @@ struct AcceptedConnection {
     unfinished: Arc<UnfinishedBytes>,
     stopping: watch::Receiver<bool>,
     crowded: watch::Receiver<bool>,
-    /// Permit for one of the maximum number of connections, held until the connection ends.
+    /// Permit that counts this connection under the maximum number of connections. Held until the connection ends.
     _permit: Option<OwnedSemaphorePermit>,
 }
 

@@ -1,5 +1,5 @@
-//! Session cookies of browsers. No page can read the cookie, and browsers do not send it with requests of other
-//! sites. A change also requires a CSRF token, which only pages of the console know.
+//! Session cookies of browsers. No page can read the cookie, and browsers do not send it with requests of other sites.
+//! Requests that change something also require a CSRF token, which only pages of the console know.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
@@ -16,15 +16,17 @@ use crate::openapi::{Operation, OperationInput};
 /// Header with the CSRF token.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("baton-csrf");
 
-/// Name of the cookie without prefix and port.
+/// Name of the session cookie, without prefix and port.
 const COOKIE_NAME: &str = "baton-session";
 
-/// Name prefix with which browsers accept a cookie only from this host, over TLS, and for all paths. Neither a sibling
-/// subdomain nor an unencrypted response can replace it. Source: RFC 6265bis, section 4.1.3.2.
+/// Name prefix of a cookie that only this host can set, only over TLS, and for all paths. Browsers enforce this, so
+/// neither a sibling subdomain nor an unencrypted response can replace the cookie. Source: RFC 6265bis, section
+/// 4.1.3.2.
 const OF_HOST: &str = "__Host-";
 
 /// Returns the possible names of the session cookie, the preferred name first. If a proxy terminates TLS, the service
-/// cannot tell from a request without an `Origin` header which of the names the browser received.
+/// learns only from an `Origin` header that the browser uses HTTPS. A request without this header may therefore have a
+/// cookie with either name.
 fn cookie_names(headers: &HeaderMap, is_encrypted: bool) -> impl Iterator<Item = String> {
     let name = cookie_name(headers);
     [Some(format!("{OF_HOST}{name}")), (!is_encrypted).then_some(name)].into_iter().flatten()
@@ -37,8 +39,8 @@ fn cookie_name(headers: &HeaderMap) -> String {
     host.and_then(|host| host.port_u16()).map_or_else(|| COOKIE_NAME.to_owned(), |port| format!("{COOKIE_NAME}-{port}"))
 }
 
-/// Returns the value of the session cookie, unless the request is cross-site. `is_encrypted` is true if the service
-/// itself terminates TLS.
+/// Returns the value of the session cookie; `None` if the request is cross-site or has no such cookie. `is_encrypted`
+/// is true if the service itself terminates TLS.
 pub(super) fn cookie(headers: &HeaderMap, uri: &Uri, is_encrypted: bool) -> Option<String> {
     if !is_of_own_page(headers, uri) {
         return None;
@@ -50,8 +52,8 @@ pub(super) fn cookie(headers: &HeaderMap, uri: &Uri, is_encrypted: bool) -> Opti
     })
 }
 
-/// Refuses a change that was requested with a session cookie but without the session's CSRF token: another site may
-/// have caused the request.
+/// Refuses a change that was requested with a session cookie but without the session's CSRF token. Another site may
+/// have caused such a request.
 pub(super) fn must_be_meant(session: Option<&Session>, method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
     let Some(session) = session.filter(|_| !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)) else {
         return Ok(());
@@ -60,17 +62,17 @@ pub(super) fn must_be_meant(session: Option<&Session>, method: &Method, headers:
     if is_meant { Ok(()) } else { Err(Refused::CsrfTokenMissing) }
 }
 
-/// Compares in constant time, so that the response time reveals nothing.
+/// Compares in constant time, so that the response time reveals nothing about the secret.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
 
-/// Response extension with the cookie value of a session to end.
+/// Response extension that makes the service end a session. Contains the value of the session's cookie.
 #[derive(Clone)]
 pub(super) struct EndsSession(pub(super) String);
 
-/// Extractor with the caller's authentication, for the calls that sign in and out.
+/// Extractor with the caller's authentication, for the calls with which users sign in and out.
 #[derive(Clone)]
 pub(crate) struct SignIn {
     /// Credentials in force.

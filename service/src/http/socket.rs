@@ -1,8 +1,8 @@
 //! TCP sockets of connections, and detection of clients that have left.
 //!
-//! During a call, hyper does not notice that a client has closed its sending half, so such a client still receives
-//! its response. The service cannot distinguish it from a client that is gone. Calls that take tasks must not hand
-//! any task to a client that is gone. They therefore treat both cases as a client that has left
+//! During a call, hyper does not notice that a client has closed its sending half. A client that did so therefore still
+//! receives its response. The service cannot distinguish such a client from one that is gone. Calls that take tasks
+//! must not hand any task to a client that is gone. They therefore treat both cases as a client that has left
 //! ([`PeerPresence::left`]).
 
 use std::convert::Infallible;
@@ -29,8 +29,8 @@ const SENDING_HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]
 const SENDING_HALF_CLOSED: PollFlags = PollFlags::HUP;
 
-/// Maximum number of unfinished bytes that are counted for one connection. Source: rustls, which buffers at most 64
-/// KiB of a handshake.
+/// Maximum number of unfinished bytes that are counted for one connection. Source: the maximum that rustls buffers of a
+/// handshake.
 const UNFINISHED_OF_ONE_MAX: usize = 64 * 1024;
 
 /// State of a connection's peer, as far as the operating system knows it.
@@ -43,7 +43,7 @@ pub(super) enum PeerState {
     Reset,
 }
 
-/// Connected TCP socket. Clones share the socket, and all of them belong to the task of one connection.
+/// Connected TCP socket. Clones share the socket.
 #[derive(Clone)]
 pub(super) struct Socket(Arc<SharedSocket>);
 
@@ -55,13 +55,13 @@ struct SharedSocket {
 
 struct SocketInner {
     stream: TcpStream,
-    /// True if there may be unread bytes that the runtime no longer reports. The next read then asks the operating
-    /// system first.
+    /// True if there may be unread bytes whose arrival the runtime has already reported and will not report again. The
+    /// next read then asks the operating system directly.
     has_unreported: bool,
-    /// Number of calls in progress. hyper begins a call only after the response to the previous one.
+    /// Number of calls in progress. hyper begins a call only after it has written the response to the previous one.
     calls: u32,
     /// Number of bytes read since the last call ended. They belong to an unfinished request or handshake. Bytes read
-    /// during a call belong to its body, and are counted as bytes in flight instead.
+    /// during a call are not included: they belong to the call's body, and are counted as bytes in flight.
     unfinished: usize,
 }
 
@@ -111,8 +111,8 @@ impl Socket {
         Ok((peeked.await? > 0).then_some(first[0]))
     }
 
-    /// Waits for the client to leave while hyper is not reading. If it returns `Pending`, the task is woken at the
-    /// next event.
+    /// Waits until the client leaves. Used during a call, when hyper does not read from the socket. If this returns
+    /// `Pending`, the task is woken at the next event of the socket.
     pub(super) fn poll_departure(&self, context: &mut Context<'_>) -> Poll<PeerState> {
         if self.0.has_left.load(Ordering::Relaxed) {
             return Poll::Pending;
@@ -128,8 +128,8 @@ impl Socket {
                 self.note_departure();
                 return Poll::Ready(state);
             }
-            // These bytes belong to a later request and stay unread. Clearing the readiness lets the runtime report
-            // later events.
+            // The client is present and has sent bytes of a later request, which stay unread until the call ends.
+            // Clearing the readiness lets the runtime report later events.
             inner.has_unreported = true;
             let nothing: Result<()> =
                 inner.stream.try_io(Interest::READABLE, || Err(std::io::ErrorKind::WouldBlock.into()));
@@ -179,7 +179,7 @@ impl SocketInner {
         if std::mem::take(&mut self.has_unreported) && buffer.remaining() > 0 {
             match rustix::io::read(&self.stream, buffer.initialize_unfilled()) {
                 Ok(bytes) => {
-                    // If the read filled the buffer, more bytes may be unread.
+                    // If the read filled the buffer, more bytes may be left on the socket.
                     self.has_unreported = bytes == buffer.remaining();
                     buffer.advance(bytes);
                     return Poll::Ready(Ok(()));
@@ -198,8 +198,8 @@ impl AsyncRead for Socket {
         let mut inner = self.inner();
         let read = inner.read(context, buffer);
         if inner.calls == 0 {
-            // After a call, a refused body may be drained here. Its bytes are discarded, so that at most a buffer's
-            // worth of them takes memory.
+            // The bytes may also be the rest of a refused body, which is drained after the call. Drained bytes are
+            // discarded and take almost no memory, so the number of counted bytes is limited.
             let read = buffer.filled().len() - before;
             inner.unfinished = inner.unfinished.saturating_add(read).min(UNFINISHED_OF_ONE_MAX);
         }
@@ -256,7 +256,8 @@ impl PeerPresence {
         }
     }
 
-    /// Awaits `tasks`, which takes tasks for the client. If the client leaves, the taken tasks return to their list.
+    /// Awaits `tasks`, which takes tasks for the client. If the client has left, returns no tasks, and the taken tasks
+    /// return to their list.
     pub(crate) async fn take<T: Default, E>(
         &self,
         tasks: impl Future<Output = std::result::Result<T, E>>,

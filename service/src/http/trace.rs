@@ -1,6 +1,6 @@
 //! Trace context of a request, from its headers.
 //!
-//! Source: W3C Trace Context. A malformed context is ignored, because it must not make a request fail.
+//! Source: W3C Trace Context. A malformed context is ignored, so that the request does not fail because of it.
 
 use axum::http::HeaderMap;
 use history::TraceContext;

@@ -26,7 +26,7 @@ pub(super) struct UnfinishedBytes {
 struct UnfinishedTable {
     total: usize,
     next_number: u64,
-    /// Connections with unfinished bytes by number. The lowest number is the connection with the oldest bytes.
+    /// Connections with unfinished bytes, by number. The connection with the lowest number has the oldest bytes.
     connections: BTreeMap<u64, UnfinishedConnection>,
     is_short: bool,
 }
@@ -54,8 +54,8 @@ impl UnfinishedBytes {
 }
 
 impl UnfinishedTable {
-    /// Sets the number of unfinished bytes of a connection. Returns the connection's number, which is new if it had
-    /// none.
+    /// Sets the number of unfinished bytes of a connection. `number` identifies the connection in the list; if it is
+    /// `None`, the connection is added. Returns its number.
     fn set(&mut self, number: Option<u64>, bytes: usize, close: &Arc<CloseSignal>) -> u64 {
         let number = number.unwrap_or_else(|| {
             self.next_number += 1;
@@ -73,7 +73,7 @@ impl UnfinishedTable {
         }
     }
 
-    /// Tells the connections with the oldest bytes to close, until the others have at most `max` bytes.
+    /// Tells the connections with the oldest bytes to close, until the remaining connections have at most `max` bytes.
     fn make_room(&mut self, max: usize) {
         while self.total > max
             && let Some((_, oldest)) = self.connections.pop_first()
@@ -96,7 +96,7 @@ impl UnfinishedTable {
 pub(super) struct UnfinishedPart {
     all: Arc<UnfinishedBytes>,
     close: Arc<CloseSignal>,
-    /// Number of the connection in the server's list, while it has unfinished bytes.
+    /// Number of the connection in the list; `None` while it has no unfinished bytes.
     number: Option<u64>,
     bytes: usize,
 }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Permission of this process to send responses. It ends with the lease on the store: another process may then have
-/// taken over, and changes recorded by this process may be lost.
+/// Permission of this process to send responses. It ends when this process loses the lease on its store. Another
+/// process may then have taken over, and changes that this process has recorded may be lost.
 #[derive(Clone, Default)]
 pub struct MayAnswer(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl MayAnswer {
-    /// Permits responses while the function returns true. The function is called before each write.
+    /// Permits responses as long as the function returns true. It is called before each write.
     pub fn while_true(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(may)))
     }
@@ -32,7 +32,7 @@ impl MayAnswer {
 pub(super) struct WriteTimeout<S> {
     stream: S,
     wait: Duration,
-    /// Timer of the current wait; present while a write waits for the peer.
+    /// Timer of the write that is waiting for the peer; `None` if no write is waiting.
     stalled: Option<Pin<Box<Sleep>>>,
     may_answer: MayAnswer,
 }

@@ -1,5 +1,5 @@
-//! Functions that are shell commands. A command runs with a separate environment and process group, and its output is
-//! limited.
+//! Functions that are shell commands. A command runs in a separate process group. It does not get the environment of
+//! the service, and the size of its output is limited.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -13,17 +13,18 @@ use super::failure::{CallFailure, RESULT_BYTES_MAX, too_large};
 /// Size of one read in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Process group of a command. It is killed when this is dropped, unless the command has ended.
+/// Process group of a command. Dropping this kills the group, unless [`release`](Self::release) was called.
 struct Group(Option<Pid>);
 
 impl Group {
-    /// Returns the process group of a child. It exists at least until the process waits for the child.
+    /// Returns the process group of a child process. The group exists at least until the service has waited for the
+    /// child process.
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// Records that the child has been waited for. Its process id may be reused from now on, so the group must not be
-    /// killed any more.
+    /// Records that this process has waited for the child. Afterwards, the operating system may reuse the id of the
+    /// group, so the group must not be killed any more.
     fn release(&mut self) {
         self.0 = None;
     }
@@ -31,7 +32,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // If this fails, the group no longer exists.
+        // The error is ignored, because it means that the group no longer exists.
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -48,7 +49,7 @@ pub(super) async fn execute(
     let failed = |error: std::io::Error| CallFailure::new("ServiceException", error.to_string());
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // The environment is cleared because that of the service contains secrets.
+    // The environment of the service contains secrets, so the command gets only `PATH` and the configured variables.
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path))).envs(environment);
     command.process_group(0).kill_on_drop(true);
     let mut child = command.spawn().map_err(failed)?;
@@ -56,7 +57,7 @@ pub(super) async fn execute(
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // Errors are ignored, because a command need not read its input.
+            // Errors are ignored, because a command may end without reading its input.
             drop(stdin.write_all(input.as_bytes()).await);
         }
         Ok(())
@@ -82,8 +83,8 @@ async fn read_all(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Optio
     Ok(Some(read).filter(|read| read.len() <= RESULT_BYTES_MAX))
 }
 
-/// Reads the whole output and returns the end of it, at most as much as the maximum size of a result. The last lines
-/// before a command fails usually contain the reason.
+/// Reads the whole output and returns the last part of it, which is at most as long as the maximum size of a result. If
+/// a command fails, its last lines usually contain the reason.
 async fn read_end(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut read = Vec::new();
     let Some(mut from) = from else { return Ok(read) };
@@ -114,7 +115,7 @@ mod tests {
         text.strip_suffix('\n')?.parse().ok().and_then(Pid::from_raw)
     }
 
-    /// Returns true if a process has ended, even if its parent has not yet waited for it.
+    /// Returns true if a process has ended, also if its parent has not yet waited for it.
     fn has_ended(process: Pid) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
         stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
@@ -137,7 +138,7 @@ mod tests {
     async fn a_command_with_endless_output_is_killed_with_children() {
         let scratch = tempfile::tempdir().unwrap();
         let file = scratch.path().join("pid");
-        // The background process holds neither of the two output pipes.
+        // The background process has neither of the two output pipes open.
         let line = format!("sleep 1000 >/dev/null 2>&1 & echo $! > {}; exec yes", file.display());
         let failure = tokio::time::timeout(Duration::from_secs(60), run(&line)).await.unwrap().err().unwrap();
         assert_eq!(failure.reason, "ResultTooLarge");

@@ -7,7 +7,7 @@ pub(super) const RESULT_CHARS_MAX: usize = 32_768;
 /// in UTF-8.
 pub(super) const RESULT_BYTES_MAX: usize = RESULT_CHARS_MAX * 4;
 
-/// A failed call.
+/// Failure of a call of a function.
 pub(super) struct CallFailure {
     pub(super) reason: &'static str,
     pub(super) details: String,

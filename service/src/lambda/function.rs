@@ -14,7 +14,8 @@ pub struct Function {
     pub(super) what: FunctionTarget,
     /// Domains whose deciders may call the function; empty for all.
     domains: Vec<String>,
-    /// Workflow types whose deciders may call the function, with or without versions; empty for all.
+    /// Workflow types whose deciders may call the function; empty for all. An entry without a version permits all
+    /// versions of a type.
     workflow_types: Vec<String>,
 }
 
@@ -25,7 +26,7 @@ pub(super) enum FunctionTarget {
     Endpoint(String),
     /// Shell command. The input is its standard input, and its standard output is the result.
     Command {
-        /// Line for the shell.
+        /// Command line for the shell.
         line: String,
         /// Environment variables in addition to `PATH`.
         environment: BTreeMap<String, String>,
@@ -33,7 +34,7 @@ pub(super) enum FunctionTarget {
 }
 
 impl std::fmt::Debug for Function {
-    /// Omits the target, because URLs and commands may contain secrets.
+    /// Formats the function without its target, because URLs and commands may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Function")
             .field("domains", &self.domains)
@@ -73,7 +74,7 @@ impl Function {
     }
 }
 
-/// Function that the configuration file describes with a table instead of a string.
+/// Form of a function in the configuration file as a table; a function can also be a string.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct FunctionTable {
@@ -95,7 +96,8 @@ impl TryFrom<FunctionTable> for Function {
             FunctionTarget::Endpoint(_) if environment.is_empty() => {}
             FunctionTarget::Endpoint(_) => return Err("an address has no environment".to_owned()),
         }
-        // An absent list permits all. An empty list would do the same, but is probably a mistake.
+        // An absent list permits all domains or types. An empty list would have the same effect, but is probably a
+        // mistake.
         for (name, allowed) in [("domains", &domains), ("workflow-types", &workflow_types)] {
             if allowed.as_ref().is_some_and(Vec::is_empty) {
                 return Err(format!(
@@ -110,7 +112,7 @@ impl TryFrom<FunctionTable> for Function {
 }
 
 impl<'de> Deserialize<'de> for Function {
-    /// Accepts a string with a URL or a command, or a table.
+    /// Parses a function from a string (a URL or a command) or from a table.
     fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Self, D::Error> {
         struct Either;
 

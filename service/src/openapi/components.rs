@@ -1,12 +1,15 @@
-//! Named schemas of the `OpenAPI` document, in a form that client generators understand: one map for request and
-//! response schemas, plain enumerations, and unions of named variants with a discriminator.
+//! Named schemas of the `OpenAPI` document. They are converted to a form that client generators understand:
+//!
+//! * one map for request and response schemas
+//! * enumerations as plain lists of values
+//! * unions of named variants with a discriminator
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
-/// Path of the named schemas in the document.
+/// Path of the named schemas in the `OpenAPI` document.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// Temporary path of the response schemas, until they are merged with the request schemas.
@@ -18,13 +21,13 @@ const TAG: &str = "type";
 /// Suffix for the name of a response schema that differs from the request schema of the same name.
 const OF_ANSWERS: &str = "Output";
 
-/// Simplifies a schema: removes `true`, and turns the variants of an enumeration into one list of values.
+/// Simplifies a schema. Replaces the schema `true` by an empty one, and converts an enumeration to a list of values.
 pub(crate) fn plain(schema: &mut Schema) {
     if schema.as_bool() == Some(true) {
         *schema = Schema::from(Map::new());
     }
     let Some(members) = schema.as_object_mut() else { return };
-    // `true` is the default of this member.
+    // The value `true` is the default of `additionalProperties`, so the member can be omitted.
     if members.get("additionalProperties") == Some(&Value::Bool(true)) {
         members.remove("additionalProperties");
     }
@@ -41,7 +44,7 @@ pub(crate) fn plain(schema: &mut Schema) {
     members.insert("description".to_owned(), description.into());
 }
 
-/// Returns the values of an enumeration, and a text with their descriptions.
+/// Returns the values of an enumeration, and a text with the descriptions of the values.
 fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
     let (mut words, mut meanings) = (Vec::new(), Vec::new());
     for variant in variants {
@@ -58,8 +61,8 @@ fn enumeration(variants: &[Value]) -> Option<(Vec<Value>, String)> {
     Some((words, meanings.join("\n")))
 }
 
-/// Merges request and response schemas into one map, updates the references in `users`, and removes schemas that
-/// `users` does not refer to.
+/// Merges request and response schemas into one map. Updates the references in `users`, the parts of the document that
+/// refer to schemas. Removes schemas to which `users` do not refer.
 pub(crate) fn combine<const N: usize>(
     requests: Map<String, Value>,
     answers: Map<String, Value>,
@@ -92,8 +95,8 @@ pub(crate) fn combine<const N: usize>(
     schemas
 }
 
-/// Returns the names of schemas that differ between requests and responses, directly or in a schema that they refer
-/// to.
+/// Returns the names of schemas that differ between requests and responses. A schema also differs if it refers to a
+/// schema that differs.
 fn differing(requests: &Map<String, Value>, answers: &Map<String, Value>) -> BTreeSet<String> {
     let beside = |reference: &str| reference.strip_prefix(ANSWERS).map(|name| format!("{SCHEMAS}{name}"));
     let mut differing = BTreeSet::new();
@@ -119,7 +122,7 @@ fn differing(requests: &Map<String, Value>, answers: &Map<String, Value>) -> BTr
     }
 }
 
-/// Gives each variant of a union a complete schema, named after the variant and the union.
+/// Gives each variant of a union a complete schema, whose name consists of the names of the variant and the union.
 fn name_variants(schemas: &mut Map<String, Value>) {
     let unions: Vec<(String, Vec<(String, Value)>)> =
         schemas.iter().filter_map(|(name, schema)| Some((name.clone(), variants(schema)?))).collect();
@@ -144,14 +147,15 @@ fn name_variants(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the variants of a union of objects with their discriminator values; `None` if the schema is no such union.
+/// Returns the variants of a union of objects with their discriminator values; `None` if the schema is not a union of
+/// objects with a discriminator.
 fn variants(schema: &Value) -> Option<Vec<(String, Value)>> {
     let tag = |variant: &Value| Some(variant.pointer(&format!("/properties/{TAG}/const"))?.as_str()?.to_owned());
     schema.get("oneOf")?.as_array()?.iter().map(|variant| Some((tag(variant)?, variant.clone()))).collect()
 }
 
-/// Adds the members of `more` to an object. Properties and names of required properties are combined; any other
-/// member of `more` replaces the existing one.
+/// Adds the members of the object `more` to the object `into`. Properties and lists of required properties are
+/// combined. Every other member of `more` replaces the member of the same name.
 fn merge(into: &mut Value, more: &Value) {
     let (Some(into), Some(more)) = (into.as_object_mut(), more.as_object()) else { return };
     for (member, value) in more {
@@ -170,7 +174,7 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-/// Replaces each reference for which `to` returns a new one.
+/// Replaces each reference in a value for which `to` returns a new reference.
 fn redirect(value: &mut Value, to: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::Object(members) => {

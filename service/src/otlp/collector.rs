@@ -1,4 +1,4 @@
-//! A collector of spans: its address and headers, and sending one request.
+//! A collector of spans: its address and headers, and the sending of one export request.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::proto::ExportResponse;
 /// Timeout of an export request. Source: OpenTelemetry's `OTEL_EXPORTER_OTLP_TIMEOUT`.
 pub const EXPORT_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum number of bytes read of a response. Our choice: the service needs only a number from it.
+/// Maximum number of bytes read of a response. Our choice: the service reads only the number of refused spans from it.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 /// Path for traces, relative to the address of a collector. Source: OTLP/HTTP.
@@ -25,13 +25,13 @@ pub struct Collector {
     http: Client,
 }
 
-/// Outcome of sending an export request.
+/// Outcome of one attempt to send an export request.
 pub(super) enum ExportOutcome {
     /// The collector accepted the request, but refused this number of its spans.
     Taken { refused: usize },
     /// The collector refused the request, for this reason.
     Refused(String),
-    /// The collector did not accept the request now, but may do so later.
+    /// The collector could not be reached, or has asked for a retry.
     Unreachable { why: String, retry_after: Option<Duration> },
 }
 
@@ -68,7 +68,7 @@ impl Collector {
         self.url.origin().ascii_serialization()
     }
 
-    /// Sends one request without retries.
+    /// Sends one export request, without retries.
     pub(super) async fn send(&self, body: Bytes) -> ExportOutcome {
         let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/x-protobuf").body(body);
         match request.send().await {
@@ -89,7 +89,8 @@ fn why(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns true for statuses after which the request may be retried. Source: OTLP/HTTP, "Retryable Response Codes".
+/// Returns whether an export request with this response status may be retried. Source: OTLP/HTTP, "Retryable Response
+/// Codes".
 fn is_retryable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
@@ -104,7 +105,8 @@ async fn read(mut answer: Response) -> ExportOutcome {
         return ExportOutcome::Refused(format!("it answered {status}"));
     }
     let mut body = Vec::new();
-    // If the rest of the response is lost, the spans are accepted nevertheless and are not sent again.
+    // If the rest of the response cannot be read, the collector has accepted the spans nevertheless, and they are not
+    // sent again.
     while let Ok(Some(piece)) = answer.chunk().await {
         body.extend_from_slice(&piece);
         if body.len() > ANSWER_BYTES_MAX {

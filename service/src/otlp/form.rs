@@ -19,7 +19,7 @@ pub(super) struct SpanForm {
 }
 
 impl SpanForm {
-    /// Returns the form for the spans of the service with this name.
+    /// Returns the common parts of the export requests of a service with this name.
     pub(super) fn of_service(name: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let attributes = vec![text("service.name", name), text("service.version", version)];
@@ -66,7 +66,7 @@ fn message(domain: &str, span: &Span) -> SpanMessage {
         events: taken.into_iter().collect(),
         links: link.into_iter().collect(),
         status,
-        // Flag "sampled": only sampled spans are exported.
+        // The flag "sampled" is always set, because only sampled spans are exported.
         flags: 1,
     }
 }

@@ -134,12 +134,12 @@ pub(super) enum AnyValueKind {
     Number(i64),
 }
 
-/// `SPAN_KIND_INTERNAL`.
+/// Value `SPAN_KIND_INTERNAL` for the kind of a span.
 pub(super) const KIND_INTERNAL: i32 = 1;
 
-/// `STATUS_CODE_ERROR`.
+/// Value `STATUS_CODE_ERROR` for the status of a span.
 pub(super) const STATUS_ERROR: i32 = 2;
 
-/// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK` and `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`: the parent or the linked span
-/// belongs to another process.
+/// Flags `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK` and `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`, which mean that the parent or
+/// the linked span belongs to another process.
 pub(super) const REMOTE: u32 = 0x100 | 0x200;

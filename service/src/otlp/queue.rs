@@ -17,7 +17,7 @@ pub const QUEUE_SPANS_MAX: usize = 8_192;
 pub(super) enum Dropped {
     /// The queue is full.
     QueueFull,
-    /// The collector refused them.
+    /// The collector refused the spans.
     Refused,
     /// The collector was unreachable for too long.
     Unreachable,
@@ -83,7 +83,7 @@ impl SpanCounts {
     }
 }
 
-/// Spans that are added together, with their domain.
+/// Spans that are added to the queue in one call, with their domain.
 type Put = (Arc<str>, Vec<Span>);
 
 /// Sending side of the queue.
@@ -97,11 +97,11 @@ pub(super) struct SpanQueue {
 pub(super) struct SpanQueueEnd {
     taken: mpsc::UnboundedReceiver<Put>,
     counts: Arc<SpanCounts>,
-    /// Spans that did not fit into the last batch.
+    /// Spans that were received from the queue but did not fit into the last batch.
     rest: Vec<(Arc<str>, Span)>,
 }
 
-/// Creates a queue. Its size is bounded by a counter, not by the channel.
+/// Creates a queue. A counter bounds its size; the channel itself is unbounded.
 pub(super) fn queue() -> (SpanQueue, SpanQueueEnd) {
     let (put, taken) = mpsc::unbounded_channel();
     let counts = Arc::<SpanCounts>::default();
@@ -114,7 +114,8 @@ impl SpanQueue {
         &self.counts
     }
 
-    /// Adds spans, or drops them if the queue is full. Dropping is logged once until there is space again.
+    /// Adds spans, or drops them if the queue is full. A warning is logged when the queue becomes full. While it stays
+    /// full, the warning is not repeated.
     pub(super) fn put(&self, domain: &Arc<str>, spans: Vec<Span>) {
         let count = spans.len();
         let room = |waiting: usize| Some(waiting + count).filter(|waiting| *waiting <= QUEUE_SPANS_MAX);
@@ -130,7 +131,7 @@ impl SpanQueue {
         }
         self.is_full.store(false, Ordering::Relaxed);
         if self.put.send((Arc::clone(domain), spans)).is_err() {
-            // The receiving task has ended, so these spans are not queued.
+            // The receiving task has ended, so these spans will not be sent.
             self.counts.left(count);
             self.counts.dropped(Dropped::Stopping, count);
         }
@@ -142,9 +143,9 @@ impl SpanQueueEnd {
         &self.counts
     }
 
-    /// Returns the next batch of at most `most` spans. After the first span, it waits up to `wait` for more, but not
-    /// while the service is stopping. Returns `None` once the service is stopping and no spans are left. The spans
-    /// count as waiting until they are reported as [left](SpanCounts::left).
+    /// Returns the next batch of at most `most` spans. Waits for the first span, and then at most `wait` for further
+    /// ones. When the service is stopping, this function no longer waits, and returns `None` once no spans are left.
+    /// The spans count as waiting until they are reported as [left](SpanCounts::left).
     pub(super) async fn batch(
         &mut self,
         most: usize,

@@ -34,8 +34,8 @@ fn spans(count: usize) -> Vec<Span> {
     (1..=count as u64).map(span).collect()
 }
 
-/// Starts a collector that sends the given responses first and accepts all later requests. The receiver gets the
-/// number of spans in each request.
+/// Starts a collector that sends the given responses first and accepts all later requests. The returned receiver gets
+/// the number of spans in each request.
 async fn collector(
     answers: impl IntoIterator<Item = (StatusCode, Vec<u8>)>,
 ) -> (Collector, mpsc::UnboundedReceiver<usize>) {

@@ -11,7 +11,7 @@ use super::workflows::{RunQuery, run_ref, tell};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json};
 
-/// Inputs of these calls, except the body.
+/// Inputs of a manual operation on an activity, except the body.
 type OnActivity = (AppState, Path<3>, Params<RunQuery>, IdempotencyKey, Caller);
 
 /// Applies a manual operation to an activity.

@@ -42,7 +42,7 @@ impl OperationInput for Log {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AuditListParams {
-    /// Number of the entry after which the page begins; the first entry by default.
+    /// Number of the entry after which the page begins. By default, the page begins with the first entry.
     #[serde(default)]
     after: u64,
     /// Maximum number of entries on a page, 1 to 1,000; 100 by default. A page has at most about 1 MiB.
@@ -58,8 +58,8 @@ struct ListedEntries {
     last: u64,
 }
 
-/// Reads the files on a blocking thread, so that neither the thread that writes the log nor other requests have to
-/// wait.
+/// Returns a page of entries. The files are read on a blocking thread, so that neither the thread that writes the log
+/// nor other requests have to wait.
 pub(super) async fn list(Params(query): Params<AuditListParams>, Log(log): Log) -> Answer {
     let limit = query.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {

@@ -1,5 +1,5 @@
-//! The table of all calls of the API: the route, the handler, and those parts of the documentation that do not follow
-//! from the handler's signature.
+//! The table of all calls of the API. It contains the route and the handler of each call, and the parts of its
+//! documentation that cannot be generated from the handler's signature.
 
 mod codes;
 mod looked_at;
@@ -138,7 +138,7 @@ fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             domains::undeprecate,
             Doc::of("undeprecateDomain", "Undeprecate a domain")
-                .answers::<body::Domain>(200, "The domain, in use again.")
+                .answers::<body::Domain>(200, "The domain, no longer deprecated.")
                 .refuses(409, &["domain-exists"]),
         )
         .post(

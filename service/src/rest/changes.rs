@@ -1,4 +1,5 @@
-//! Event streams that report changes in one or all domains. Pages that show a domain use them to stay up to date.
+//! Event streams that report changes in one or all domains. Pages of the console that show a domain use these streams
+//! to stay up to date.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState};
 use engine::DomainWatch;
 
-/// Minimum time between two messages of a stream; one message can stand for many changes. Our choice: pages reload
-/// data at each message.
+/// Minimum time between two messages of a stream. One message can stand for many changes. Our choice: often enough for
+/// pages, which reload their data at each message.
 const MESSAGE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// First message of a stream. It confirms that all later changes will be reported.
@@ -32,7 +33,7 @@ enum StreamProgress {
     Changed,
 }
 
-/// Maximum number of domains per stream. Our choice: at each change of one, all of them are polled.
+/// Maximum number of domains per stream. Our choice: a change in one of the domains makes the stream check all of them.
 const DOMAINS_MAX: usize = 100;
 
 pub(super) async fn follow(State(engine): AppState, Path([domain]): Path<1>, _: NoQuery) -> Answer {
@@ -45,7 +46,7 @@ pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Call
     for domain in domains.take(DOMAINS_MAX) {
         watching.push(engine.views().watch_domain(&domain.name).await?);
     }
-    // An `EventSource` reconnects when a stream ends, but not after status 204.
+    // An `EventSource` reconnects when a stream ends. Status 204 tells it not to reconnect.
     Ok(if watching.is_empty() { StatusCode::NO_CONTENT.into_response() } else { change_stream(watching) })
 }
 

@@ -1,4 +1,4 @@
-//! Calls about the service's clock, and about deadlines that were set while it was ahead.
+//! Calls about the service's clock, and about deadlines that were set while the clock was ahead of the real time.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -180,8 +180,8 @@ fn redact_payloads(body: &mut body::Described) {
     }
 }
 
-/// Returns a summary of the activities that were scheduled again although they had succeeded. The id of the newest
-/// one is read from the history, because the run's state does not contain it.
+/// Returns a summary of the activities that were scheduled again although they had succeeded. The id of the newest such
+/// activity is read from the history, because the run's state does not contain it.
 async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::RepeatedActivities>, Refused> {
     let Some(Repeated { times, scheduled_event_id: event_id }) = run.successes.repeated() else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
@@ -193,9 +193,9 @@ async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<bod
     Ok(Some(body::RepeatedActivities { times, event_id, activity_id }))
 }
 
-/// Reads the reason of a run's close from its last event. List rows are no substitute: rows written by older versions
-/// have no reason, and only the row of a workflow id's newest run is available here. If the last event cannot be
-/// read, the description omits the reason.
+/// Reads the reason of a run's close from its last event. The run's list row cannot be used instead, because rows
+/// written by older versions contain no reason. Also, this function can read only the row of the workflow id's newest
+/// run. If the last event cannot be read, the description omits the reason.
 async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseReason, Refused> {
     if run.is_open() {
         return Ok(CloseReason::default());
@@ -210,8 +210,8 @@ async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseRe
     Ok(CloseReason::find(&events).unwrap_or_default())
 }
 
-/// Returns the failures of a run's deciders, if the run is failing. The reason is read from the history, because the
-/// run's state does not contain it.
+/// Returns information about the failed turns of a run, if the run is flagged as failing. The reason is read from the
+/// history, because the run's state does not contain it.
 async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::FailingTurns>, Refused> {
     let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };

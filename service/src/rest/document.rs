@@ -1,6 +1,6 @@
 //! The `OpenAPI` document, generated from the code. `calls.rs` lists each call once, for both the router and the
-//! document. The service returns the recorded copy in `openapi.json.gz`, so that the program needs no code for
-//! schemas. A test checks that the copy equals the generated document.
+//! document. The service responds with the copy recorded in `openapi.json.gz`, so that the program does not contain the
+//! code that generates schemas. A test checks that the copy equals the generated document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -31,8 +31,8 @@ struct CallReply {
     headers: Vec<(&'static str, &'static str)>,
 }
 
-/// Those parts of a call's documentation that do not follow from its handler's signature. Schemas are included only
-/// if `DOC` is true, which is the case when the document is generated.
+/// Parts of a call's documentation that cannot be generated from its handler's signature. Schemas are included only if
+/// `DOC` is true, which is the case when the document is generated.
 pub(crate) struct Doc<const DOC: bool> {
     id: &'static str,
     summary: &'static str,
@@ -178,7 +178,7 @@ impl CallTable<false> {
 }
 
 impl CallTable<true> {
-    /// Generates the document.
+    /// Generates the `OpenAPI` document.
     pub(crate) fn document(&self) -> Value {
         let settings = |place: &str| {
             let settings = SchemaSettings::draft2020_12().with(|it| {
@@ -220,7 +220,7 @@ impl CallTable<true> {
     }
 }
 
-/// Returns the recorded document as compact JSON.
+/// Returns the recorded `OpenAPI` document as compact JSON.
 pub fn recorded_document() -> Bytes {
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         let (mut recorded, mut text) = (GzDecoder::new(include_bytes!("openapi.json.gz").as_slice()), Vec::new());
@@ -230,15 +230,15 @@ pub fn recorded_document() -> Bytes {
     DOCUMENT.clone()
 }
 
-/// Description of the authentication scheme.
+/// Description of the authentication scheme in the `OpenAPI` document.
 const SECRET_DESCRIPTION: &str = "Needed if the service has credentials.";
 
-/// Introduction at the beginning of the document.
+/// Introduction at the beginning of the `OpenAPI` document.
 const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`input`, `result`, `details`, ...) are any \
     JSON value of at most 256 KiB and are stored byte for byte. Requests with unknown fields or parameters fail. Ignore \
     unknown fields in responses.";
 
-/// Groups of calls in the document, with their descriptions.
+/// Groups of calls in the `OpenAPI` document, with their descriptions.
 const TAGS: [(&str, &str); 6] = [
     ("domains", "Domains, the namespaces of all names."),
     ("types", "Registered types of workflows and activities."),
@@ -290,11 +290,11 @@ const REFUSALS: [(u16, &[&str]); 8] = [
 const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] =
     [(400, &["bad-header", "tls-required"]), (421, &["misdirected-request"])];
 
-/// Further error codes of calls that write, with or without a body.
+/// Further error codes of calls that change something, with or without a body.
 const REFUSALS_OF_WRITES: [(u16, &[&str]); 2] = [(415, &["unsupported-media-type"]), (507, &["disk-full"])];
 
-/// Further error codes of calls with an audit entry. `CHANGE_UNAVAILABLE` is the name of this 503 among the shared
-/// responses.
+/// Further error codes of calls with an audit entry. In the `OpenAPI` document, these calls share this response under
+/// the name `CHANGE_UNAVAILABLE`.
 const REFUSALS_OF_CHANGES: [(u16, &[&str]); 1] =
     [(503, &["audit-log-unavailable", "outcome-unknown", "overloaded", "stopping", "unavailable"])];
 const CHANGE_UNAVAILABLE: &str = "ChangeUnavailable";
@@ -307,7 +307,8 @@ const REFUSALS_OF_BODIES: [(u16, &[&str]); 4] = [
     (415, &["unsupported-media-type"]),
 ];
 
-/// Marks unknown fields as refused in a request schema, even if the type ignores them in other places.
+/// Marks unknown fields as refused in a schema for requests. Requests refuse them even if the type itself ignores
+/// unknown fields.
 fn refuse_unknown_fields(schema: &mut Schema) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), false.into());
@@ -357,10 +358,10 @@ fn problems(call: &CallRow<true>, has_body: bool) -> Map<String, Value> {
     codes.into_iter().map(response).collect()
 }
 
-/// Returns the error responses that several calls share, by the name of their status.
+/// Returns the error responses that several calls share, by name.
 fn shared_problems() -> Map<String, Value> {
-    // If a status is in both lists, the one for all calls applies here. Calls with a body then have a separate
-    // response with the codes of both.
+    // If both `REFUSALS_OF_BODIES` and `REFUSALS` contain a status, the codes in `REFUSALS` get the shared name. Calls
+    // with a body then have a separate response for this status, with the codes of both lists.
     let refusals = REFUSALS_OF_BODIES.iter().chain(&REFUSALS);
     let named = refusals.map(|refusal| (shared_name(refusal.0), refusal));
     let named = named.chain(REFUSALS_OF_CHANGES.iter().map(|refusal| (CHANGE_UNAVAILABLE.to_owned(), refusal)));

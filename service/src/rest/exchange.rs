@@ -29,14 +29,14 @@ use crate::openapi::{Operation, OperationInput};
 use engine::admission::RequestOrigin;
 use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
 
-/// Time for which the receipt of a single answer waits for the next task, so that both are sent together. Our choice:
-/// a client that does one task at a time does not need the receipt earlier, and usually gets the next task within a
-/// millisecond. A client with several tasks may hold back its next answers until it has the receipt, so its receipts
-/// are sent at once.
+/// Time for which the receipt of a single answer waits for the next task, so that both are sent together. Our choice: a
+/// client that does one task at a time does not need the receipt earlier, and usually gets the next task within a
+/// millisecond. If a request has several answers, their receipts are sent at once, because the client may be waiting
+/// for them before it sends further answers.
 const LINGER: Duration = Duration::from_millis(2);
 
 /// Time for which slots can receive tasks while the answers are being recorded. Our choice: many times the usual
-/// duration of recording, and short compared with any task. If the store is slower, waiting tasks go to other
+/// duration of recording, and short compared with any task. If recording takes longer, waiting tasks are given to other
 /// pollers, because a task in this response would have to wait for the receipts.
 const STAND_BY: Duration = Duration::from_millis(500);
 
@@ -47,7 +47,7 @@ const LINES: &str = "application/x-ndjson";
 pub(super) struct ResponsePreferences {
     /// Maximum time to wait for tasks, if given.
     wait: Option<Duration>,
-    /// True if each result is sent as a JSON line as soon as it is available.
+    /// True if the response is a stream of JSON lines, each sent when its content becomes available.
     lines: bool,
 }
 
@@ -85,7 +85,8 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Applies the caller's quotas to an exchange without answers, because it is a mere poll.
+    /// Refuses an exchange with too many answers. An exchange without answers is a mere poll, so it is also refused if
+    /// the caller has exceeded its quotas.
     fn must_have_share(&self, answers: usize) -> Result<(), Refused> {
         if answers > EXCHANGE_ANSWERS_MAX {
             let problem = format!("has {answers} answers, at most {EXCHANGE_ANSWERS_MAX} are allowed");
@@ -103,8 +104,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns the slots to be filled with tasks. If there are answers, the slots can receive tasks while these are
-    /// recorded.
+    /// Returns the slots to be filled with tasks. If there are answers, the slots can already receive tasks while the
+    /// answers are recorded.
     async fn slots(
         &self,
         (max_tasks, slots): (u32, Vec<u32>),
@@ -123,7 +124,8 @@ impl Exchange {
         let (of, is_decider) = ((self.domain.as_str(), self.list.as_str()), self.level == Level::Decider);
         let tasks = self.engine.tasks();
         let mut slots = match tasks.slots(is_decider, of, poll, slots).await {
-            // An exceeded quota must not prevent recording the answers, so the exchange continues without slots.
+            // If the poll exceeds a quota, the answers must be recorded nevertheless. The exchange therefore continues
+            // without slots.
             Err(Refusal::QuotaExceeded(_)) if has_answers => tasks.slots(is_decider, of, poll, Vec::new()).await?,
             slots => slots?,
         };
@@ -133,7 +135,8 @@ impl Exchange {
         Ok(slots)
     }
 
-    /// Waits until all answers are recorded. If that takes long, the slots stop receiving tasks meanwhile.
+    /// Waits until all answers are recorded. If that takes longer than [`STAND_BY`], the slots stop receiving tasks
+    /// until all answers are recorded.
     async fn receipts<F: Future<Output = AnswerReceipt>>(mut all: JoinAll<F>, slots: &mut Slots) -> Vec<AnswerReceipt> {
         if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut all).await {
             return receipts;
@@ -142,7 +145,7 @@ impl Exchange {
         all.await
     }
 
-    /// Records one answer, after an entry for it in the audit log, and returns its receipt.
+    /// Records one answer and returns its receipt. If there is an audit log, an entry for the answer is written first.
     async fn receipt(
         &self,
         token: &str,
@@ -170,7 +173,8 @@ impl Exchange {
         AnswerReceipt { problem, warnings }
     }
 
-    /// Refuses the token of a task of another list, because the caller's permission covers only the list in the path.
+    /// Refuses a token whose task belongs to another list. The caller's permission was checked only for the list in the
+    /// path.
     fn must_be_of_list(&self, domain: &str, list: &str) -> Result<(), Refused> {
         if domain == self.domain && list == self.list {
             return Ok(());
@@ -302,8 +306,8 @@ struct TasksOf {
     slots: Slots,
     is_decider: bool,
     peer: PeerPresence,
-    /// Caller and domain; `None` once a task has arrived. An exchange without a task reports which other lists have
-    /// waiting tasks.
+    /// Caller and domain, for the report on other lists that have waiting tasks but no pollers. This report is sent if
+    /// no task arrives. `None` once a task has arrived.
     waits: Option<(Caller, String)>,
 }
 
@@ -314,8 +318,9 @@ impl TasksOf {
         Self { engine, slots, is_decider: level == Level::Decider, peer, waits }
     }
 
-    /// Waits for the next tasks. Returns them as JSON, together with the given receipts of answers, and with the
-    /// receipts to which the delivery of the tasks is reported. Returns `None` if no more tasks can arrive.
+    /// Waits for the next tasks. Returns a JSON text with the tasks and with `receipts`, the receipts for the answers
+    /// of the exchange. Also returns the receipts of the tasks, to which the delivery of the tasks is reported. Returns
+    /// `None` if no more tasks can arrive.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         if self.is_decider {
             let found = self.peer.take(self.engine.tasks().next_turns(&mut self.slots)).await;
@@ -326,8 +331,9 @@ impl TasksOf {
         }
     }
 
-    /// Waits for the first tasks. An exchange with a single response takes only these and the tasks that arrive at
-    /// the same time. Those that do not fit into the first piece are returned by later calls of [`next`](Self::next).
+    /// Waits for the first tasks of an exchange with a single response. The response contains only these tasks, and
+    /// tasks that arrive at the same time. Tasks that do not fit into its first piece are returned by later calls of
+    /// [`next`](Self::next).
     async fn only(&mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
         let receipts = Some(receipts);
         let rendered = if self.is_decider {
@@ -342,7 +348,7 @@ impl TasksOf {
         rendered.unwrap_or_default()
     }
 
-    /// Drops the report about other lists if more tasks follow in this response.
+    /// Drops the report on other lists if more tasks will follow in this response.
     fn forget_other_lists(&mut self) {
         if !self.slots.are_filled() {
             self.waits = None;
@@ -355,7 +361,7 @@ impl TasksOf {
         found: Result<Vec<(u32, Delivery<T>)>, Refusal>,
         body: impl Fn(T) -> B,
     ) -> Option<(Vec<u8>, Vec<Receipt>)> {
-        // The answers were recorded; only the poll has failed, which is not an error of the exchange.
+        // The answers are already recorded and only the poll has failed, so the exchange succeeds without tasks.
         let found = found.unwrap_or_else(|refusal| {
             tracing::debug!(%refusal, "no further tasks could be taken");
             Vec::new()
@@ -385,7 +391,7 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
     let mut piece = has_answers.then(|| (line(bytes_of(&first)), Vec::new()));
     let mut next = next_line(tasks);
     if may_linger {
-        // If a task arrives almost immediately, it is sent together with the receipt.
+        // If a task arrives within `LINGER`, it is sent together with the receipt.
         match tokio::time::timeout(LINGER, &mut next).await {
             Ok(None) => next = Box::pin(std::future::ready(None)),
             Ok(Some(((bytes, delivered), tasks))) => {
@@ -404,16 +410,16 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(LINES));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Tells proxies to pass on each line immediately. Source: nginx, `proxy_buffering`.
+    // Tells nginx and other proxies to pass on each line immediately. Source: nginx, `proxy_buffering`.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
 
-/// End of a response with tasks.
+/// End of the JSON text of a response with tasks.
 const END_OF_TASKS: &[u8] = b"]}";
 
-/// Returns a single response in pieces: first the receipts with the tasks that fit, then the further tasks. These are
-/// read only when the connection accepts them, so that the whole response is never in memory.
+/// Returns a single response in pieces: first the receipts with the tasks that fit, then the further tasks. The further
+/// tasks are read only when the connection accepts more bytes, so that the whole response is never in memory.
 fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static, Piece> {
     let pieces = stream::unfold((Some(first), tasks, false), |(first, mut tasks, has_tasks)| async move {
         let (mut bytes, delivered) = match first {
@@ -435,10 +441,10 @@ fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static,
     Box::pin(pieces)
 }
 
-/// Beginning of a piece that contains only tasks.
+/// Beginning of the JSON text of a piece that contains only tasks.
 const START_OF_TASKS: &[u8] = br#"{"tasks":["#;
 
-/// Returns the next tasks as a JSON line; `None` if no more follow. If the future is dropped, the tasks that it has
+/// Returns the next tasks as a JSON line; `None` if no more follow. If the future is dropped, all tasks that it has
 /// taken return to their list.
 fn next_line(mut tasks: TasksOf) -> BoxFuture<'static, Option<(Piece, TasksOf)>> {
     Box::pin(async move {

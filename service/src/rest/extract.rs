@@ -1,4 +1,4 @@
-//! Extractors for headers, query strings and paths. Anything invalid is refused with a message.
+//! Extractors for headers, query strings and paths. Invalid values are refused with a message.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Maximum length of an `Idempotency-Key` in characters. Our choice.
 const KEY_CHARS_MAX: usize = 255;
 
-/// Decoded path parameters in their order.
+/// Percent-decoded path parameters, in the order in which they occur in the path.
 pub(super) struct Path<const N: usize>(pub(super) [String; N]);
 
 impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
@@ -38,14 +38,14 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
 }
 
 impl<const N: usize> OperationInput for Path<N> {
-    /// The document has separate descriptions of path parameters.
+    /// Adds nothing, because the `OpenAPI` document describes path parameters by their names.
     fn describe(_: &mut Operation<'_>) {}
 }
 
 /// Inputs of a call about a named item of a domain, such as a type or a schedule.
 pub(super) type OnNamed = (AppState, Path<2>, NoQuery);
 
-/// Parameters of the query string. `T` must refuse unknown parameters.
+/// Parameters of the query string. `T` must be declared so that unknown parameters are refused.
 pub(super) struct Params<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -62,7 +62,7 @@ impl<T: JsonSchema> OperationInput for Params<T> {
     }
 }
 
-/// Query string of calls without parameters. Any parameter is refused.
+/// Extractor for calls without query parameters. Refuses a query string with any parameter.
 pub(super) struct NoQuery;
 
 impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
@@ -151,8 +151,8 @@ impl IdempotencyKey {
         self.0.as_ref().and_then(|value| value.to_str().ok()).map(str::to_owned)
     }
 
-    /// Returns a hash of the key and the operation, so that a client can use the same key for operations of different
-    /// kinds, such as a start and a signal.
+    /// Returns a hash of the key and the operation. A client can therefore use the same key once for each kind of
+    /// operation, such as a start and a signal.
     pub(super) fn of(&self, operation: &str) -> Option<RequestKey> {
         Some(request_key(operation, self.0.as_ref()?.as_bytes()))
     }
@@ -186,8 +186,8 @@ impl OperationInput for IdempotencyKey {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "Idempotency-Key",
-            "1 to 255 visible ASCII characters. Repeated requests with the same key are recorded once, within a day; \
-             starts within the retention of their run.",
+            "1 to 255 visible ASCII characters. A request that is repeated with the same key within a day is recorded \
+             only once. A repeated start is recognized as long as its run is kept.",
         );
     }
 }
@@ -236,7 +236,7 @@ impl EntityTag {
         let (version, hash) = rest.split_once('-').map_or((rest, None), |(version, hash)| (version, Some(hash)));
         let hash = hash.map(|hash| u64::from_str_radix(hash, 16)).transpose().ok()?;
         let tag = Self { run_id: run_id.parse().ok()?, version: version.parse().ok()?, hash };
-        // Refuses other spellings of the same tag, such as uppercase letters.
+        // Only the exact text of the tag is accepted. Other spellings, such as uppercase letters, are refused.
         (tag.to_string().get(1..=text.len()) == Some(text)).then_some(tag)
     }
 
@@ -250,7 +250,7 @@ impl EntityTag {
     }
 }
 
-/// Returns a response with status 304: the caller already has the current version.
+/// Returns a response with status 304, which means that the caller already has the current version.
 pub(super) fn not_modified(tag: EntityTag) -> Response {
     let mut response = Response::new(axum::body::Body::empty());
     *response.status_mut() = axum::http::StatusCode::NOT_MODIFIED;
@@ -310,7 +310,7 @@ impl OperationInput for IfNoneMatch {
     }
 }
 
-/// Removes the prefix of weak tags, which proxies may add. `If-None-Match` ignores it.
+/// Removes the prefix of weak tags, which proxies may add. The comparison for `If-None-Match` ignores this prefix.
 fn strong(value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
     value.strip_prefix(b"W/").unwrap_or(value)

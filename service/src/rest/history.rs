@@ -28,7 +28,8 @@ use engine::{EventRange, HistoryPage, PAGE_BYTES_MAX, RunRef};
 const EVENTS_DEFAULT: usize = 1_000;
 const EVENTS_MAX: usize = 10_000;
 
-/// Range of events that a stream reads at once. It is small, to limit the memory that a slow client takes.
+/// Range of events that a stream reads at once. It is small, because the events stay in memory until a slow client has
+/// received them.
 const STREAM_PAGE: EventRange = EventRange {
     after: 0,
     before: None,
@@ -52,11 +53,11 @@ macro_rules! page_of_events {
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub(super) struct $name {
             $( $(#[doc = $fdoc])+ $field: $type, )*
-            /// Only events after this one.
+            /// Only events after the event with this id.
             after: Option<u64>,
-            /// Only events before this one.
+            /// Only events before the event with this id.
             before: Option<u64>,
-            /// True for newest first.
+            /// True to list the newest event first.
             #[serde(default)]
             reverse: bool,
             /// Maximum number of events on a page, 1 to 10,000; 1,000 by default. A page has at most 4 MiB of events,
@@ -80,16 +81,16 @@ macro_rules! page_of_events {
     };
 }
 
-// Two separate types, because `serde(flatten)` would accept unknown parameters.
+// Two separate types are needed, because a common part with `serde(flatten)` would accept unknown parameters.
 page_of_events! {
-    /// Which events of a run.
+    /// Query parameters that select events of a run.
     HistoryParams {
-        /// The run; the newest one when absent.
+        /// Run id; the newest run by default.
         run_id: Option<Uuid>,
     }
 }
 page_of_events! {
-    /// Which events of a turn's run.
+    /// Query parameters that select events of the run to which a turn belongs.
     TurnHistoryParams {}
 }
 
@@ -141,7 +142,7 @@ pub(super) async fn read_turn(
     Ok(json(StatusCode::OK, &render(page)))
 }
 
-/// Form of the response that the caller has requested.
+/// Form of the response that the request asks for.
 pub(super) enum Streamed {
     /// A single page.
     No,
@@ -189,11 +190,11 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
         closed: bool,
     }
     engine::admission::count_waiting().map_err(engine::Refusal::from)?;
-    // This first read reports a run that does not exist.
+    // This first read reports an unknown run as an error.
     let run = front.engine().views().describe(&at).await?.run;
     if !run.is_open() && after >= run.last_event_id {
-        // An `EventSource` reconnects after the end of every stream, even a complete one, until it receives status
-        // 204.
+        // An `EventSource` reconnects when a stream ends, even if the stream was complete. Status 204 tells it not to
+        // reconnect.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let at = RunRef { run_id: Some(run.started.run_id), ..at };

@@ -28,7 +28,7 @@ pre { padding: .8rem 1rem; overflow-x: auto; border: 1px solid #8886; border-rad
 code, pre { font: 14px/1.5 ui-monospace, monospace }\
 ";
 
-/// Content security policy that permits only the style of this page.
+/// Content security policy that permits only the style that this page contains.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let style = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -38,7 +38,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 });
 
 pub(super) fn show(console: Console, headers: &HeaderMap) -> Response {
-    // The `Accept` header of browsers contains `text/html`. The `*/*` that curl sends does not count.
+    // A browser is recognized by `text/html` in the `Accept` header. The `*/*` that curl sends does not count.
     let (content_type, body) = match (names_accepted(headers, &ACCEPT, "text/html"), console) {
         (true, Console::On) => return to_console(),
         (true, Console::Off) => ("text/html; charset=utf-8", page(&address(headers))),
@@ -67,7 +67,8 @@ fn to_console() -> Response {
 /// Returns the address at which the caller reached the service.
 fn address(headers: &HeaderMap) -> String {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    // People copy the address into commands, so a host with characters that do not belong in an address is ignored.
+    // People copy the address into commands. A host with characters that do not belong in an address is therefore
+    // ignored.
     let is_address = |host: &&str| {
         !host.is_empty()
             && host

@@ -16,7 +16,7 @@ pub(super) async fn import(
     _: NoQuery,
     Json(body::ImportRun { events }): Json<body::ImportRun, IMPORT_BYTES_MAX>,
 ) -> Answer {
-    // This reports an unknown domain before any error in the history.
+    // The domain is checked first, so that an unknown domain is reported rather than an error in the history.
     engine.registry().domain(&domain).await?;
     if events.len() > IMPORTED_EVENTS_MAX {
         let problem = format!("has {} entries, at most {IMPORTED_EVENTS_MAX} are allowed", events.len());

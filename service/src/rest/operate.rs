@@ -20,12 +20,12 @@ use engine::{Deletion, Reset};
 pub(super) struct DeleteQuery {
     /// Run id; all runs of the workflow id by default.
     run_id: Option<Uuid>,
-    /// True to terminate an open run first. Otherwise the deletion of an open run fails.
+    /// True to terminate a run that is open before it is deleted. By default, the deletion of an open run fails.
     #[serde(default)]
     terminate: bool,
-    /// Reason of the termination.
+    /// Reason of the termination, if a run is terminated.
     reason: Option<String>,
-    /// Name of the caller, for the termination.
+    /// Name of the caller, recorded with the termination.
     identity: Option<String>,
 }
 

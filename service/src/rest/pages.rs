@@ -1,4 +1,5 @@
-//! Page tokens. They are sealed, and valid only for one kind of list of one domain.
+//! Page tokens. A token is sealed: it contains a position and a keyed hash. It is valid only for one kind of list of
+//! one domain.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

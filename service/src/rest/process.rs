@@ -13,8 +13,8 @@ use engine::{ClockMove, ClockStanding, Doubt, Engine, Refusal};
 use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json, json};
 
-/// Lag of the archive above which readiness has a warning. Our choice: ten times the lag of normal operation, which
-/// is what may be lost with a machine.
+/// Lag of the archive above which readiness has a warning. If the machine is lost, changes of this period are lost,
+/// too. Our choice: ten times the lag in normal operation.
 const SHIP_LAG_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn healthy() -> &'static str {
@@ -75,7 +75,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     warnings
 }
 
-/// Returns warnings about a clock that has moved, different clocks of nodes, and different time-zone tables of nodes.
+/// Returns warnings about a clock that has moved, and about clocks or time-zone tables that differ between nodes.
 fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
     let mut warnings = Vec::new();
     let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();

@@ -17,18 +17,18 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::{QueryReply, QueryRequest, Refusal, SeenVersion};
 
-/// Default time for which a query waits. Our choice: enough for two tasks that only carry queries.
+/// Default time for which a query waits. Our choice: twice the timeout of a task that only delivers queries.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// What a query with `If-None-Match` waits for.
+/// Change for which a query with `If-None-Match` waits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Watch")]
 pub(super) enum WatchTarget {
-    /// That the run has news.
+    /// Any change of the run.
     #[default]
     Version,
-    /// That the query has another result.
+    /// A different result of the query.
     Result,
 }
 
@@ -69,8 +69,8 @@ pub(super) async fn query(
             with_etag(json(StatusCode::OK, &answer), EntityTag { run_id, version, hash: Some(hash) })
         }
         QueryReply::Unchanged { run_id, version, hash } => {
-            // If the caller watches for any change of the run, the result's hash is unknown here and is taken from
-            // the caller's tag.
+            // If the caller watches for any change of the run, there is no new answer to the query. The hash of the
+            // query's result is then taken from the caller's tag.
             not_modified(EntityTag { run_id, version, hash: hash.or(tag.and_then(|tag| tag.hash)) })
         }
     };

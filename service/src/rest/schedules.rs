@@ -13,7 +13,7 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{ScheduleRow, ScheduleView};
 
-/// Default and maximum numbers of schedules on a page, and of next times.
+/// Default and maximum number of schedules on a page, and of next times in a response.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
 const NEXT_DEFAULT: usize = 10;
@@ -31,7 +31,7 @@ pub(super) struct ScheduleListParams {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NextParams {
-    /// Number of times, 1 to 1,000; 10 by default.
+    /// Maximum number of scheduled times to return, 1 to 1,000; 10 by default.
     limit: Option<usize>,
 }
 

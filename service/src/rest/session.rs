@@ -27,7 +27,7 @@ fn rendered(levels: HolderLevels) -> body::CredentialLevels {
     }
 }
 
-/// Returns the permissions of all callers if callers are not authenticated.
+/// Returns the permissions that every caller has if callers are not authenticated.
 fn anonymous() -> body::CredentialLevels {
     let all = HolderLevels { operator: true, metrics: true, ..HolderLevels::default() };
     body::CredentialLevels { name: None, ..rendered(all) }

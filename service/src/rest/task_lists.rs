@@ -19,7 +19,7 @@ use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::list_settings::{ListPause, ListSettings, ListSide};
 use engine::{ListReport, PollerReport, Refusal, TaskReport};
 
-/// Default and maximum number of lists per page. Our choice: each is read while a lock is held.
+/// Default and maximum number of lists per page. Our choice: each list on the page is read while a lock is held.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 200;
 

@@ -38,7 +38,7 @@ pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
     }
 }
 
-/// Serializes a body. Cannot fail, because all bodies have a JSON form.
+/// Serializes a body. This cannot fail, because all bodies have a JSON form.
 pub(super) fn bytes_of(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
@@ -53,7 +53,8 @@ fn asked_update(asked: history::ProposedUpdate) -> body::TaskUpdate {
     body::TaskUpdate { id: update_id, name, input, identity }
 }
 
-/// Converts a decider's answers to updates, as the request contains them, to those of the engine.
+/// Converts the update answers of a decider. The argument has the form of the request; the result has the form that the
+/// engine expects.
 pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>, Refused> {
     let answer = |(index, result): (usize, body::UpdateResult)| {
         result.answer().ok_or_else(|| {
@@ -65,7 +66,8 @@ pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<Upd
     results.into_iter().enumerate().map(answer).collect()
 }
 
-/// Converts a decider's answer to a query, as the request contains it, to the query's id and outcome.
+/// Converts the query answer of a decider. The argument has the form of the request; the result is the query's id and
+/// outcome.
 pub(super) fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {
@@ -101,12 +103,13 @@ pub(super) fn activity_body(task: ActivityTask) -> body::ActivityTask {
     }
 }
 
-/// Characters of a name that are percent-encoded in the header, because it cannot contain them.
+/// Characters of a name that are percent-encoded in the header `baton-no-pollers`, because a header cannot contain
+/// them.
 const NAME_ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// Header of an empty poll. It names lists of the domain that have waiting tasks but no pollers, because the poller
-/// may have meant one of them.
+/// Header of the response to a poll that got no task. It names lists of the domain that have waiting tasks but no
+/// pollers. The poller may have meant to poll one of these lists.
 pub(super) const UNPOLLED: &str = "baton-no-pollers";
 
 fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
@@ -119,7 +122,7 @@ fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
     response
 }
 
-/// Returns the value of this header.
+/// Returns the value of the header [`UNPOLLED`].
 pub(super) fn unpolled_by(engine: &Engine, domain: &str, caller: &Caller) -> Option<String> {
     let unpolled = if caller.may_read(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
     let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
@@ -140,7 +143,7 @@ pub(super) fn is_full(history: Option<body::TaskHistory>) -> bool {
     }
 }
 
-/// Converts warnings to those of the response.
+/// Converts warnings of the engine to the form in the response.
 pub(super) fn warnings(found: Vec<Warning>) -> Vec<body::Warning> {
     let render = |warning: Warning| {
         let (code, detail, advice) = (warning.code().to_owned(), warning.to_string(), warning.advice().to_owned());

@@ -38,7 +38,7 @@ pub(super) async fn register<D: TypeKind>(
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TypeListParams {
-    /// True for only deprecated types, false for only types in use.
+    /// True to list only deprecated types, false to list only types that are not deprecated; all types by default.
     deprecated: Option<bool>,
     /// Name after which the page begins: `next` of the previous page.
     after: Option<String>,

@@ -1,4 +1,4 @@
-//! Updates of runs, and reading their results again if a response was lost.
+//! Updates of runs, and reading the result of an update again if the response was lost.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{UpdateProgress, UpdateRequest};
 
-/// Default time for which an update waits. Our choice: enough for the current turn, one turn that is lost, and the
-/// turn of the update.
+/// Default time for which an update waits. Our choice: enough for the current turn, one lost turn, and the turn that
+/// processes the update.
 const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
@@ -48,7 +48,8 @@ pub(super) async fn update(
             }
             let use_existing = start.conflict_policy.or(Some(ConflictPolicy::UseExisting));
             let start = body::StartWorkflow { conflict_policy: use_existing, ..*start };
-            // The update id is the start's request key, so that a repeated request does not start a second run.
+            // The update id also becomes the request key of the start, so that a repeated request does not start a
+            // second run.
             let key = update_id.as_ref().map(|update_id| request_key("update-with-start", update_id.as_bytes()));
             let start = engine.commands().start_of(&domain, start, key).await?;
             Some(Box::new(Start { by: caller.by(), trace, ..start }))

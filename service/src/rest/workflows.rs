@@ -24,8 +24,8 @@ use engine::{Engine, RunRef};
 pub(super) const LIST_DEFAULT: usize = 100;
 pub(super) const LIST_MAX: usize = 1_000;
 
-/// Maximum number of runs that a count examines, whether they match or not. Our choice: about a seventh of a second
-/// of work on one machine, or some 1,250 read units on DynamoDB.
+/// Maximum number of runs that one count examines, including runs that do not match. Our choice: examining 100,000 runs
+/// takes about a seventh of a second on one machine, or some 1,250 read units on DynamoDB.
 const COUNT_EXAMINED_MAX: u64 = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
-/// Returns the run of an entity tag, and fails if that is not the newest run of its workflow id. Without a tag,
+/// Returns the run that an entity tag names. Fails if this run is not the newest of its workflow id. Without a tag,
 /// returns `at` unchanged.
 pub(super) async fn matching(engine: &Engine, at: RunRef, tag: Option<EntityTag>) -> Result<RunRef, Refused> {
     let Some(tag) = tag else { return Ok(at) };
@@ -71,7 +71,7 @@ pub(super) async fn start(
         let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
         match Box::pin(engine.views().closing_event(&at, patience)).await {
             Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
-            // The start is recorded, so the response must report it despite this failure.
+            // The start is recorded, so the response reports it although the wait has failed.
             Err(refusal) => tracing::debug!(%refusal, "waiting for the close of a started run failed"),
         }
     }
@@ -144,7 +144,7 @@ fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     result
 }
 
-/// Member by which runs are ordered; with a minus, newest first.
+/// Order of listed runs: the member by which they are ordered, preceded by a minus if the newest runs come first.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 enum ListOrder {
     #[serde(rename = "-startedAt")]
@@ -171,10 +171,9 @@ impl From<ListOrder> for Order {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunFilter {
-    /// Only runs with this status: `open`; `closed`; a state of open runs (`paused`, `blocked`, `stuck`, `failing`,
-    /// `retrying` or `repeating`; if several apply, the first one counts); or an outcome (`success`, `failed`,
-    /// `canceled`,
-    /// `timed-out`, `terminated` or `continued-as-new`).
+    /// Only runs with this status: `open`, `closed`, an outcome (`success`, `failed`, `canceled`, `timed-out`,
+    /// `terminated` or `continued-as-new`), or a state of open runs (`paused`, `blocked`, `stuck`, `failing`,
+    /// `retrying` or `repeating`). If several states apply to a run, only the first one in this order counts.
     status: Option<String>,
     /// Only runs of this workflow type.
     r#type: Option<String>,
@@ -194,7 +193,7 @@ pub(super) struct RunFilter {
     closed_from: Option<Timestamp>,
     /// Only runs that closed before this time.
     closed_before: Option<Timestamp>,
-    /// Order of the runs; `-startedAt` by default. Ordered by close, the list has only closed runs.
+    /// Order of the runs; `-startedAt` by default. A list that is ordered by close contains only closed runs.
     order: Option<ListOrder>,
     /// Maximum number of runs on a page, 1 to 1,000; 100 by default.
     limit: Option<usize>,
@@ -261,7 +260,7 @@ fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
-        // The statuses of flagged runs are not in `Status`; such runs are open, which is the default.
+        // `Status` has no value for flagged runs, such as stuck ones. They are open, which is the default.
         status: Status::from_word(&row.status).unwrap_or_default(),
         stuck: has_condition(RunCondition::Stuck),
         blocked: has_condition(RunCondition::Blocked),
@@ -284,7 +283,7 @@ pub(super) async fn count(State(engine): AppState, Path([domain]): Path<1>, Para
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))
 }
 
-/// Inputs of a call that can wait for a change of a run.
+/// Inputs of a call that can wait until a run changes.
 pub(super) type Awaited = (AppState, Path<2>, Params<RunQuery>, PreferWait, IfNoneMatch, Caller);
 
 pub(super) async fn result(on: Awaited) -> Answer {

@@ -20,15 +20,15 @@ use engine::Engine;
 /// Identity that a request claims in its headers.
 pub(super) struct Claim<'a> {
     admitted: Principal,
-    /// Signature with the secret of its key, if it must still be verified with the body.
+    /// Signature, with the secret of its key. Present if the signature must still be verified with the body.
     signature: Option<(Signature<'a>, String)>,
 }
 
-/// Reads the claimed identity of a request: a signature, or a secret or certificate as in the other protocols.
+/// Reads the claimed identity of a request: a signature, or a bearer secret or certificate as in the REST API.
 ///
 /// # Errors
 ///
-/// If the signature is wrong regardless of the body. The body is then not read.
+/// If the signature is invalid for any body. The body is then not read.
 pub(super) fn claim<'a>(
     credentials: &Credentials,
     engine: &Engine,
@@ -47,7 +47,7 @@ pub(super) fn claim<'a>(
 impl From<AuthenticationError> for SwfFault {
     fn from(no: AuthenticationError) -> Self {
         match no {
-            // This protocol does not accept tokens of issuers or session cookies.
+            // The SWF protocol accepts neither tokens of issuers nor session cookies.
             AuthenticationError::Unknown
             | AuthenticationError::SessionExpired
             | AuthenticationError::Token { .. }
@@ -80,7 +80,7 @@ fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap
 }
 
 /// Returns a throttling fault instead of `fault` if too many secrets or signatures have failed. Requests without
-/// credentials are not counted.
+/// credentials do not count as failed.
 fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> SwfFault {
     if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
         SwfFault::new(FaultKind::TooManyFailedAttempts, "Rate exceeded")
@@ -90,17 +90,17 @@ fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> Sw
 }
 
 impl Claim<'_> {
-    /// Returns whether the identity is proven already, without the body.
+    /// Returns true if the caller is already authenticated. Otherwise, the signature must be verified with the body.
     pub(super) fn is_proven(&self) -> bool {
         self.signature.is_none()
     }
 
-    /// Verifies the signature with this body, if there is one, and returns the authenticated caller.
+    /// Returns the authenticated caller. If there is a signature, verifies it with this body first.
     ///
     /// # Errors
     ///
-    /// If the signature belongs to a different request or was made with a different secret, or if the credential is
-    /// not valid at this time.
+    /// If the signature belongs to a different request or was made with a different secret, or if the credential is not
+    /// valid at this time.
     pub(super) fn prove(
         self,
         credentials: &Credentials,
@@ -146,7 +146,8 @@ impl RequestSubject<'_> {
 impl Subject for RequestSubject<'_> {
     type Refusal = SwfFault;
 
-    /// Operations about a domain name it in members other than `domain`.
+    /// Returns the domain that the request names. Operations about a domain itself have it in a member other than
+    /// `domain`.
     fn domain(&self) -> Result<String, SwfFault> {
         if self.has("domain") {
             Ok(self.text("domain"))
@@ -157,7 +158,8 @@ impl Subject for RequestSubject<'_> {
         }
     }
 
-    /// A further page of a turn belongs to the turn's task list, even if the request names a different list.
+    /// Returns the task list of the turn. If the request contains a token, the token determines the task list, even if
+    /// the request names a different list.
     fn of_decider(&self) -> Result<(String, String), SwfFault> {
         let page_token = self.text("nextPageToken");
         let token = if self.has("taskToken") {
@@ -179,8 +181,8 @@ impl Subject for RequestSubject<'_> {
     }
 }
 
-/// Returns the permission that a request needs. `input` has been reduced to the members that the operation has, so no
-/// other member can determine the subject.
+/// Returns the permission that a request needs. `input` contains only members that the operation has, so that no other
+/// member can affect the result.
 ///
 /// # Errors
 ///

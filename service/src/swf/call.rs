@@ -17,18 +17,18 @@ use crate::front::Front;
 use crate::http::PeerPresence;
 use engine::Engine;
 
-/// AWS account in the names of resources. Our choice: the service has no accounts; AWS's documentation and mock
-/// servers use this one.
+/// AWS account in the names of resources. The service has no accounts. Our choice: the account that AWS's documentation
+/// and mock servers use.
 pub(super) const ACCOUNT: &str = "123456789012";
 
 /// Context in which an operation runs.
 pub(super) struct SwfCall {
     pub(super) engine: Arc<Engine>,
-    /// Budget of bytes in flight, for building pages.
+    /// Budget of bytes in flight, to which pages are charged while they are built.
     pub(super) budget: Arc<Budget>,
     /// Authenticated caller.
     pub(super) caller: Caller,
-    /// AWS region that the caller believes to be using.
+    /// AWS region from the signature of the request, otherwise the default region.
     pub(super) region: String,
     /// Trace context of the caller.
     pub(super) trace: Option<TraceContext>,
@@ -48,10 +48,10 @@ impl SwfCall {
     }
 }
 
-/// Result of an operation: a response with a body; or `None` for a response whose body is empty, without even `{}`.
+/// Result of an operation. `None` stands for a response whose body is empty, without even `{}`.
 pub(super) type Answer = Result<Option<Response>, SwfFault>;
 
-/// Deserializes a request that has been checked.
+/// Deserializes the members of a request, which have already been checked.
 pub(super) fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, SwfFault> {
     serde_json::from_value(Value::Object(input))
         .map_err(|error| SwfFault::new(FaultKind::Serialization, error.to_string()))

@@ -17,7 +17,7 @@ use super::shape::{FUNCTION_SECONDS_MAX, is_attributes_of};
 use super::types::TypeRef;
 use super::words::{self, List};
 
-/// Attributes of all types of decisions together. A decision has those of its type.
+/// Attributes of all types of decisions together. In a decision, only the attributes of its type are present.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct DecisionAttributes {
@@ -162,7 +162,7 @@ impl DecisionAttributes {
                 }
                 .into()
             }
-            // Types of decisions were checked against the list of known types before.
+            // Requests with unknown types of decisions were already refused, so this does not happen.
             other => return Err(SwfFault::new(FaultKind::Internal, format!("no decision {other}"))),
         })
     }
@@ -178,11 +178,11 @@ pub(super) fn needs_own_type(decisions: &[Map<String, Value>]) -> bool {
     decisions.iter().any(|decision| kind_of(decision) == "ContinueAsNewWorkflowExecution")
 }
 
-/// Converts decisions that have been checked.
+/// Converts decisions that have already been checked.
 ///
 /// # Errors
 ///
-/// If a decision that closes the run is not the last one. None of the decisions is applied then.
+/// If a decision that closes the run is not the last one. In this case, none of the decisions is applied.
 pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&str>) -> Result<Vec<Decision>, SwfFault> {
     let mut read = Vec::with_capacity(decisions.len());
     for mut decision in decisions {

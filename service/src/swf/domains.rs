@@ -29,8 +29,8 @@ struct DomainTag {
 }
 
 fn tags_of(tags: Vec<DomainTag>) -> Result<BTreeMap<String, String>, SwfFault> {
-    // A list was truncated at one entry above the maximum when the request was read. It is too long even if some
-    // entries have the same key.
+    // The parser keeps at most one entry more than the maximum. A list with more entries than the maximum is refused,
+    // even if some of its entries have the same key.
     if tags.len() > DOMAIN_TAGS_MAX {
         return Err(too_many_tags(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX }));
     }
@@ -93,7 +93,7 @@ fn info(call: &SwfCall, domain: &Domain) -> Value {
 
 pub(super) async fn describe(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedDomain { name } = take(input)?;
-    // Reads all domains anew, because the cached domain may be outdated.
+    // Reads all domains from the store again, because the cached domain may be outdated.
     call.engine.registry().domains().await?;
     let domain = call.engine.registry().domain(&name).await?;
     body(&json!({

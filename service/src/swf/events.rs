@@ -1,5 +1,6 @@
-//! Rendering of events for the SWF protocol: the same ids and facts in SWF's vocabulary. An event that SWF does not
-//! have becomes a marker named `baton.…`, so that ids stay consecutive.
+//! Rendering of events for the SWF protocol. The rendered events have the same ids and facts as the recorded ones, in
+//! SWF's vocabulary. An event without an equivalent in SWF becomes a marker named `baton.…`, so that ids stay
+//! consecutive.
 //!
 //! Source: SWF's API reference.
 
@@ -24,8 +25,8 @@ use attributes::{Words, decided};
 
 pub(super) use attributes::{Related, execution, text};
 
-/// Returns the id of the ActivityScheduled event that an event of an activity belongs to. That event shows whether
-/// the activity is a Lambda task.
+/// Returns the id of the ActivityScheduled event of an activity, given a later event of the activity. The
+/// ActivityScheduled event shows whether the activity is a Lambda task.
 pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
     match kind {
         EventKind::ActivityStarted(it) => Some(it.scheduled_event_id),
@@ -87,8 +88,8 @@ pub(super) fn activity_of(kind: &EventKind) -> Option<EventId> {
     }
 }
 
-/// Returns the ids of the earlier events that are needed to render these events. ActivityScheduled events are
-/// included only if the run can have Lambda tasks.
+/// Returns the ids of earlier events that are needed to render these events. If the run can have Lambda tasks, this
+/// includes ActivityScheduled events.
 pub(super) fn wanted(events: &[Event], has_lambda: bool) -> BTreeSet<EventId> {
     let ids = events.iter().filter_map(|event| match &event.kind {
         kind if has_lambda && activity_of(kind).is_some() => activity_of(kind),
@@ -215,7 +216,7 @@ fn words_of(kind: &EventKind, related: &Related) -> Words {
         EventKind::ExternalCancelScheduled(it) => externals::cancel_scheduled(it),
         EventKind::ExternalCancelDelivered(it) => externals::cancel_delivered(it),
         EventKind::ExternalCancelFailed(it) => externals::cancel_failed(it, related),
-        // SWF has no such events.
+        // Events without an equivalent in SWF.
         EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
         | EventKind::UpdateFailed(_)

@@ -1,4 +1,4 @@
-//! Faults, with the messages that AWS SWF has. Other modules decide why a request fails.
+//! Faults, with the messages that AWS SWF uses. This module does not decide whether a request fails.
 //!
 //! Source: SWF's API reference.
 
@@ -70,7 +70,7 @@ kinds! {
 pub(super) struct SwfFault {
     kind: FaultKind,
     message: String,
-    /// Delay in seconds after which a retry may succeed, if it can.
+    /// Delay in seconds before a retry, if the kind of fault permits retries.
     wait: u64,
 }
 
@@ -104,7 +104,7 @@ impl SwfFault {
         &self.message
     }
 
-    /// Returns whether the fault is due to overload or a service that cannot write, and not to the request.
+    /// Returns whether the reason for the fault is overload or a service that cannot write, rather than the request.
     pub(super) fn is_overload(&self) -> bool {
         matches!(self.kind, FaultKind::Unavailable | FaultKind::Throttling)
     }
@@ -117,7 +117,7 @@ impl SwfFault {
         )
     }
 
-    /// Returns the fault for a request that was refused because too many others are waiting.
+    /// Returns the fault for a request that was refused because too many other requests are waiting.
     pub(super) fn crowded() -> Self {
         Self::new(FaultKind::Unavailable, "Too many requests are waiting; retry after a moment")
     }
@@ -145,7 +145,7 @@ impl SwfFault {
         response
     }
 
-    /// Returns the kind of denial for the metrics, if the fault denies access.
+    /// Returns the kind of denial for the metrics; `None` if the fault does not deny access.
     pub(super) fn denied(&self) -> Option<Denied> {
         match self.kind {
             FaultKind::OperationNotPermitted => Some(Denied::Forbidden),
@@ -161,7 +161,8 @@ impl SwfFault {
 }
 
 impl From<Refusal> for SwfFault {
-    /// Converts refusals that have the same fault for all operations. Operations convert the others before.
+    /// Converts refusals that become the same fault in all operations. Each operation converts its special refusals
+    /// first.
     fn from(refusal: Refusal) -> Self {
         if let Some(message) = fields::of_request(&refusal) {
             return Self::new(FaultKind::Validation, message);
@@ -188,12 +189,12 @@ impl From<Refusal> for SwfFault {
                             RespondActivityTaskFailed or RespondActivityTaskCanceled";
                 return Self::new(FaultKind::Validation, text);
             }
-            // The other refusals cannot occur in this protocol, which has no queries or updates and does not delete
-            // domains. The status determines their fault.
+            // The fault for every other refusal depends on the refusal's status. Refusals of queries, updates and the
+            // deletion of domains do not occur in this protocol.
             other => match other.row().status {
                 404 => FaultKind::UnknownResource,
                 500 => FaultKind::Internal,
-                // AWS has no fault for a full disk. Programs retry after this one.
+                // AWS has no fault for a full disk. After `ServiceUnavailable`, clients retry.
                 503 | 507 => FaultKind::Unavailable,
                 _ => FaultKind::Validation,
             },
@@ -203,7 +204,8 @@ impl From<Refusal> for SwfFault {
 }
 
 impl From<&Throttled> for SwfFault {
-    /// An exceeded rate becomes AWS's throttling fault; an exceeded number becomes its fault for an exceeded limit.
+    /// Converts a refusal under a quota. An exceeded rate becomes AWS's throttling fault, and an exceeded number
+    /// becomes AWS's fault for an exceeded limit.
     fn from(throttled: &Throttled) -> Self {
         let kind = match throttled.kind {
             LimitKind::Requests | LimitKind::Bytes | LimitKind::Watchers => FaultKind::Throttling,

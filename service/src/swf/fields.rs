@@ -1,5 +1,5 @@
-//! Maps names of fields in refusals of the engine to the members of SWF requests, so that faults name the members
-//! that the program sent.
+//! Conversion of field names in refusals of the engine to the names of members in SWF requests. Faults thereby name the
+//! members that the program sent.
 
 use history::Fault;
 
@@ -8,8 +8,8 @@ use engine::Refusal;
 /// Types of the decisions in a request, in their order.
 pub(super) type DecisionKinds = Vec<String>;
 
-/// Returns the SWF message for a refused answer to a decision task. `kinds` are the types of its decisions. Returns
-/// `None` if the refusal does not concern a field.
+/// Returns the SWF message for a refused answer to a decision task. `kinds` are the types of the answer's decisions.
+/// Returns `None` if the refusal does not concern a field.
 pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<String> {
     invalid(refusal, |field| {
         let (index, rest) = field.strip_prefix("decisions[")?.split_once(']')?;
@@ -27,8 +27,8 @@ pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<String> {
     })
 }
 
-/// Returns the SWF message for the refusal of any other request. Returns `None` if the refusal does not concern a
-/// field.
+/// Returns the SWF message for the refusal of a request that is neither an answer to a decision task nor a signal.
+/// Returns `None` if the refusal does not concern a field.
 pub(super) fn of_request(refusal: &Refusal) -> Option<String> {
     invalid(refusal, |_| None)
 }
@@ -62,7 +62,7 @@ fn of_decision(kind: &str, field: &str) -> String {
     }
 }
 
-/// Maps a field that corresponds to the same member in all requests.
+/// Converts a field name that corresponds to the same member in all requests.
 fn of_any(field: &str) -> String {
     if let Some(index) = field.strip_prefix("tags[").and_then(|rest| rest.strip_suffix(']')) {
         let number = index.parse::<usize>().map_or(0, |index| index + 1);

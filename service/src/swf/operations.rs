@@ -36,11 +36,11 @@ const LIMITED_DATA: Shape = text(0, 2_048, Form::Any);
 const ARN: Shape = text(1, 1_600, Form::Any);
 const RUN_ID: Shape = text(1, 64, Form::Any);
 const RUN_ID_OPTIONAL: Shape = text(0, 64, Form::Any);
-/// Shape of page tokens. If all names have the maximum length, a token can exceed AWS SWF's 2,048 characters, because
-/// a page token of a turn contains the task token.
+/// Shape of page tokens. A page token of a turn contains the task token. If all names in the task token have the
+/// maximum length, the page token is longer than the 2,048 characters of AWS SWF.
 const PAGE_TOKEN: Shape = text(0, TOKEN_CHARS_MAX + 256, Form::Any);
-/// Shape of task tokens. A token contains names of its task. If these have the maximum length, it can exceed AWS
-/// SWF's 1,024 characters.
+/// Shape of task tokens. A task token contains the names of its task. If all of them have the maximum length, the token
+/// is longer than the 1,024 characters of AWS SWF.
 const TASK_TOKEN: Shape = text(1, TOKEN_CHARS_MAX, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
 const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);
@@ -72,7 +72,7 @@ const DECISION_TYPE: Shape = Shape::Word(&[
     "CancelWorkflowExecution",
 ]);
 
-/// Defines a list of fields. `! name: SHAPE` is a required field, `? name: SHAPE` an optional one.
+/// Defines a list of fields. `! name: SHAPE` is a required field, and `? name: SHAPE` is an optional field.
 macro_rules! fields {
     ($( $mark:tt $name:ident : $shape:expr ),* $(,)?) => {
         &[$( Field { name: stringify!($name), is_required: is_required!($mark), shape: &$shape }, )*]
@@ -172,8 +172,8 @@ macro_rules! operations {
                 match name { $( stringify!($name) => Some(Self::$name), )+ _ => None }
             }
 
-            /// Returns the maximum size of a request in bytes. For polls it is small, because the request stays in
-            /// memory while the poll waits.
+            /// Returns the maximum size of a request in bytes. It is small for polls, because their requests stay in
+            /// memory while the polls wait.
             pub(super) fn body_bytes_max(self) -> usize {
                 let is_poll = matches!(self, Self::PollForActivityTask | Self::PollForDecisionTask);
                 if is_poll { POLL_BYTES_MAX } else { BODY_BYTES_MAX }
@@ -300,8 +300,8 @@ pub(crate) fn rows() -> Vec<CallAccess> {
     Operation::ALL.iter().map(row).collect()
 }
 
-/// Future of an operation. Each operation's future is boxed separately, so that a waiting poll takes only the memory
-/// of its own operation.
+/// Future of an operation. The futures of all operations are boxed separately, so that a waiting poll does not take the
+/// memory of the largest one.
 pub(super) type Performing = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Runs an operation.

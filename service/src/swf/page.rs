@@ -1,6 +1,6 @@
-//! Paging of requests, and page tokens. A token contains the kind of list, its time of issue and the position where
-//! the next page begins. A seal protects these and the list's scope, such as the domain. A token grants no permission
-//! and is not secret.
+//! Paging of requests, and page tokens. A token contains the kind of list, the time of issue, and the position where
+//! the next page begins. Its seal (a keyed hash) protects these and the scope of the list, such as the domain, from
+//! changes. A token grants no permission and is not secret.
 
 use std::fmt::Display;
 
@@ -14,11 +14,11 @@ use super::fault::{FaultKind, SwfFault};
 use super::words::set;
 use engine::Engine;
 
-/// Number of entries per page if the request has no page size or 0. Source: SWF's API reference.
+/// Number of entries per page if the page size in the request is absent or 0. Source: SWF's API reference.
 pub(super) const PAGE_DEFAULT: usize = 1_000;
 
-/// Prefix of what is sealed in SWF tokens. It differs from all prefixes of REST tokens, so that neither can be used
-/// in place of the other.
+/// First part of the sealed data of SWF tokens. The sealed data of REST tokens begins differently, so that neither kind
+/// of token is valid as the other kind.
 const WIRE: &str = "swf";
 
 /// Lifetime of a token. Source: SWF's current API model has 24 hours; older models had 60 seconds.
@@ -33,7 +33,7 @@ pub(super) struct Paging {
     pub(super) reverse_order: Option<bool>,
 }
 
-/// Page of a list, with the position where the next page begins, if there is one.
+/// Page of a list, with the position where the next page begins. The position is `None` if this is the last page.
 pub(super) struct Paged<T> {
     pub(super) rows: Vec<T>,
     pub(super) next: Option<String>,
@@ -64,8 +64,8 @@ impl PageKind {
         }
     }
 
-    /// Returns a token for a position: the letter of the kind, the time of issue, the position, and a seal of these
-    /// and the scope, separated by dots.
+    /// Returns a token for a position. It consists of the letter of the kind, the time of issue, the position, and the
+    /// seal, separated by dots. The seal protects the first three parts and the scope of the list.
     pub(super) fn token(self, engine: &Engine, scope: &[&str], place: impl Display) -> String {
         let said = format!("{}.{:x}.{place}", self.letter(), engine.clock().now().as_millis());
         let seal = engine.page_seal(&sealed(&said, scope));
@@ -121,14 +121,15 @@ impl Paging {
     ///
     /// # Errors
     ///
-    /// As for [`PageKind::place`].
+    /// The errors of [`PageKind::place`].
     pub(super) fn place(&self, of: PageKind, engine: &Engine, scope: &[&str]) -> Result<Option<&str>, SwfFault> {
         let token = self.next_page_token.as_deref().filter(|token| !token.is_empty());
         token.map(|token| of.place(engine, scope, token)).transpose()
     }
 
-    /// Returns a page of rows sorted by name, in descending order if the request reverses it. The token for the next
-    /// page contains the last name on this page, so that added and removed rows do not shift later pages.
+    /// Returns a page of rows sorted by name; the order is descending if the request reverses it. The token for the
+    /// next page contains the last name on this page. Rows that are added or removed therefore do not shift later
+    /// pages.
     pub(super) fn page<T>(
         &self,
         of: PageKind,
@@ -183,7 +184,7 @@ mod tests {
         let token = format!("h.{:x}.5.a", given_at.as_millis());
         let last = given_at.plus(TOKEN_LIFETIME);
         assert_eq!(PageKind::History.position_from_token(&token, last).unwrap(), "5.a");
-        // The other node's clock may be behind the clock that issued the token.
+        // A token from the future is valid, because another node whose clock is ahead may have issued it.
         assert_eq!(PageKind::History.position_from_token(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
         let message = |place: Result<&str, SwfFault>| place.unwrap_err().message().to_owned();
         let late = Timestamp::from_millis(last.as_millis() + 1);

@@ -1,6 +1,7 @@
-//! Parses requests into JSON values. Only members that the operation has are kept, and only as many list entries as
-//! may be used. Otherwise a request could take very much memory: each small member of a map takes hundreds of bytes,
-//! and a request of 1 MiB can contain a hundred thousand members. `shape.rs` checks the result.
+//! Parses requests into JSON values. Only members that the operation has are kept, and only as many list entries as can
+//! be used. Without these limits, a request could take much more memory than its size. Each small member of a map takes
+//! hundreds of bytes, and a request of 1 MiB can contain a hundred thousand members. `shape.rs` checks the parsed
+//! values.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use super::shape::{Field, Shape, is_attributes_of};
 /// eleven names and values.
 const OBJECT_BYTES: usize = 640;
 
-/// Parses a request with these fields. A value of the wrong kind is kept without its content, so that the later check
+/// Parses a request with these fields. A value of the wrong kind is kept, but without its content, so that `shape.rs`
 /// can report it.
 pub(super) fn request(fields: &'static [Field], bytes: &[u8]) -> serde_json::Result<Map<String, Value>> {
     let text = std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?;
@@ -122,8 +123,8 @@ impl<'de> Visitor<'de> for ValueReader {
             Shape::Group(fields) => group(fields, members).map(Value::Object),
             Shape::Decision(fields) => {
                 let mut decision = group(fields, members)?;
-                // Attributes of other types of decisions are ignored. They may precede the type, so they can be
-                // removed only here, at the end.
+                // Attributes of other types of decisions are removed. They may precede the type in the request, so they
+                // can be removed only after all members were read.
                 let kind = decision.get("decisionType").and_then(Value::as_str).unwrap_or_default().to_owned();
                 decision.retain(|name, _| name == "decisionType" || is_attributes_of(name, &kind));
                 Ok(Value::Object(decision))

@@ -1,9 +1,9 @@
-//! Shapes of requests. A request is reduced to the shape of its operation before any other code uses it.
-//! Authorization, quotas, logs and the operation therefore see the same members. All problems of a request are
-//! reported at once, as AWS SWF does. `operations.rs` defines the shapes.
+//! Shapes of requests. A request is reduced to the shape of its operation before any other code uses it. Authorization,
+//! quotas, logs and the operation therefore see the same members. A fault reports all problems of a request at once, as
+//! in AWS SWF. `operations.rs` defines the shapes.
 //!
-//! Source: SWF's API reference, for the messages, the limits (in characters, not bytes), and reporting all problems
-//! at once.
+//! Source: SWF's API reference, for the messages, for the limits (in characters, not bytes), and for the reporting of
+//! all problems at once.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     /// True if the member is required.
     pub(super) is_required: bool,
-    /// Shape of its value.
+    /// Shape of the member's value.
     pub(super) shape: &'static Shape,
 }
 
@@ -49,10 +49,10 @@ pub(super) enum Shape {
     List {
         /// Shape of the entries.
         of: &'static Shape,
-        /// Maximum number of entries.
+        /// Maximum number of entries that this check permits; `usize::MAX` if the engine checks the number instead.
         max: usize,
-        /// Maximum number of entries that are read; further ones are ignored. If it is larger than `max`, the entries
-        /// above `max` are refused later, by the engine.
+        /// Maximum number of entries that are read; further entries are ignored. It is one more than the permitted
+        /// number, so that longer lists can be detected and refused.
         read: usize,
     },
     /// Decision. Its fields are its type and the attributes of all types.
@@ -64,13 +64,13 @@ pub(super) enum Shape {
 pub(super) enum Form {
     /// Any string.
     Any,
-    /// Name without control characters, used for workflow ids. SWF's documentation requires the form of `Name` for
-    /// them. But existing programs name children `<run id>:<number>`, and signal, cancel and describe them by that
-    /// name.
+    /// Name without control characters, used for workflow ids. According to SWF's documentation, workflow ids have the
+    /// form of `Name`. But existing programs use ids of the form `<run id>:<number>` for children, and signal, cancel
+    /// and describe the children by these ids.
     Plain,
     /// Name of a new item: without `:`, `/`, `|` and control characters, and not `arn`.
     Name,
-    /// Name of a new item, also without white space at its beginning or end.
+    /// Like `Name`, and also without white space at the beginning or end.
     TrimmedName,
     /// Number of seconds.
     Seconds,
@@ -88,8 +88,8 @@ pub(super) enum Form {
     Priority,
 }
 
-/// Maximum number of problems that a fault describes; the fault contains the number of all problems. Our choice: the
-/// decisions of a decider usually all have the same problem.
+/// Maximum number of problems that a fault describes. The fault also contains the number of all problems. Our choice:
+/// enough, because the decisions of a decider usually all have the same problem.
 const PROBLEMS_NAMED_MAX: usize = 100;
 
 /// Maximum retention in days. Source: SWF's API reference.
@@ -99,7 +99,7 @@ const DAYS_MAX: u32 = 90;
 pub(super) const FUNCTION_SECONDS_MAX: u64 = 900;
 
 impl Form {
-    /// Returns the problem if a text does not have this form.
+    /// Returns `None` if the text has this form; otherwise the problem in words.
     fn problem(self, text: &str) -> Option<&'static str> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let is_zero = is_number && text.bytes().all(|byte| byte == b'0');
@@ -113,7 +113,8 @@ impl Form {
             Self::TrimmedName if text.trim() != text => Some("Member must not start or end with whitespace"),
             Self::Any | Self::Name | Self::TrimmedName => None,
             Self::Seconds => (!is_number).then_some("Member must be a number of seconds"),
-            // SWF's reference permits 0, but then every run would time out before its decider could answer.
+            // SWF's reference permits 0. Baton refuses it, because a run with this timeout would time out before its
+            // decider could answer.
             Self::RunSeconds => (!is_number || is_zero).then_some("Member must be a number of seconds greater than 0"),
             Self::TurnSecondsOrNone => ((!is_number && text != "NONE") || is_zero)
                 .then_some("Member must be a number of seconds greater than 0 or 'NONE'"),
@@ -247,8 +248,8 @@ impl Checker {
         })
     }
 
-    /// Checks a decision. Attributes of other types are removed. Those of its own type are required if they have any
-    /// required member.
+    /// Checks a decision. Attributes of other types are removed. The attributes of its type must be present if they
+    /// have at least one required member.
     fn decision(
         &mut self,
         fields: &'static [Field],
@@ -287,8 +288,8 @@ pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
         && stem.get(1..) == kind.get(1..)
 }
 
-/// Returns the value of an integer that is written without fraction or exponent. If it is too large, returns the
-/// maximum.
+/// Returns the value of an integer without fraction or exponent; `None` for any other number. If the value is too
+/// large, returns the maximum.
 fn whole(number: &Value) -> Option<i64> {
     number.as_i64().or_else(|| number.as_u64().map(|_| i64::MAX))
 }

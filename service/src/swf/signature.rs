@@ -25,15 +25,15 @@ const SERVICE: &str = "swf";
 /// Header with the time of signing, according to the sender's clock.
 const DATE: &str = "x-amz-date";
 
-/// Prefix of headers that must be signed if they are present, because one of them contains the operation. Source:
-/// AWS's documentation. Other headers may be unsigned: version 2 of the AWS SDK for JavaScript does not sign
-/// `content-type`.
+/// Prefix of headers that must be signed if they are present. One of these headers contains the operation. Source:
+/// AWS's documentation. Headers without this prefix may be unsigned: version 2 of the AWS SDK for JavaScript does not
+/// sign `content-type`.
 const OWN_HEADERS: &str = "x-amz-";
 
-/// Maximum difference between the sender's clock and the service's. Source: AWS's documentation (five minutes).
+/// Maximum difference between the sender's clock and the service's clock. Source: AWS's documentation (five minutes).
 pub(super) const SKEW_MAX: Duration = Duration::from_secs(300);
 
-/// Signature in the headers of a request, parsed.
+/// Parsed signature from the headers of a request.
 pub(super) struct Signature<'a> {
     /// Id of the signing key.
     pub(super) access_key_id: &'a str,
@@ -59,7 +59,7 @@ fn invalid(message: impl Into<String>) -> SwfFault {
 }
 
 fn credential(text: &str) -> Option<(&str, CredentialScope<'_>)> {
-    // Split from the end, because a key id may contain slashes, and the scope always has four parts.
+    // The text is split from its end, because a key id may contain slashes. The scope at the end always has four parts.
     let mut parts = text.rsplitn(5, '/');
     let is_terminated = parts.next()? == TERMINATOR;
     let (service, region, day, access_key_id) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -103,12 +103,15 @@ impl<'a> Signature<'a> {
         Ok(Self { access_key_id, scope, signed_headers, digits: signature, date })
     }
 
-    /// Checks everything about the signature for which the body is not needed.
+    /// Checks the properties of the signature that do not depend on the body.
     ///
     /// # Errors
     ///
-    /// `InvalidSignatureException` if the signature is for a different day or service, if the sender's clock is too
-    /// inaccurate, or if a header that must be signed is not.
+    /// `InvalidSignatureException` in one of these cases:
+    ///
+    /// * The signature is for a different day or service.
+    /// * The sender's clock is too inaccurate.
+    /// * A header that must be signed is not signed.
     pub(super) fn check_headers(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), SwfFault> {
         self.check_date(now)?;
         self.check_scope()?;
@@ -121,7 +124,7 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
-    /// Verifies the signature, with the whole request and the secret of the signing key.
+    /// Verifies the signature of the whole request with the secret of the signing key.
     ///
     /// # Errors
     ///
@@ -203,8 +206,8 @@ impl<'a> Signature<'a> {
         query.sort_unstable();
         let mut text = format!("POST\n{}\n{}\n", uri.path(), query.join("&"));
         for name in self.signed_headers.split(';') {
-            // Values of a repeated header are joined in the order of the request. White space within them is
-            // collapsed.
+            // The values of a repeated header are joined in the order in which they occur in the request. White space
+            // in the values is collapsed.
             let values = headers.get_all(name).iter().map(|value| {
                 let value = String::from_utf8_lossy(value.as_bytes());
                 value.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -23,7 +23,7 @@ use crate::access::Caller;
 use crate::http::task_response;
 use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 
-/// Duration of a poll. Source: SWF's API reference.
+/// Maximum wait of a poll. Source: SWF's API reference.
 const POLL_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ impl PollTask {
     }
 }
 
-/// Returns a response with a task, which counts as delivered when the connection takes the response.
+/// Returns a response with a task. The task counts as delivered when the connection accepts the response.
 fn delivered(task: &Value, receipt: Receipt) -> Answer {
     let bytes = serde_json::to_vec(task).map_err(|error| SwfFault::new(FaultKind::Internal, error.to_string()))?;
     let mut response: Response = task_response(bytes, receipt);
@@ -51,7 +51,7 @@ fn delivered(task: &Value, receipt: Receipt) -> Answer {
     Ok(Some(response))
 }
 
-/// Position in a turn's events, and what else a further page needs: the task token and the paging of the request.
+/// Content of a page token of a turn: the task token, the position in the turn's events, and the order of the events.
 struct Cursor {
     token: String,
     last: u64,
@@ -63,7 +63,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Formats the position for a page token. The parts can be separated by dots, because task tokens contain none.
+    /// Formats the content for a page token. Its parts can be separated by dots, because task tokens contain no dots.
     fn write(&self) -> String {
         let Self { token, last, is_reverse, previous, first } = self;
         format!("{token}.{last}.{}.{previous}.{first}", u8::from(*is_reverse))
@@ -89,7 +89,7 @@ impl Cursor {
     }
 }
 
-/// Renders a decision task, or a further page of one.
+/// Renders a decision task, or a further page of its events.
 async fn turn(
     call: &SwfCall,
     token: &TurnToken,
@@ -121,15 +121,15 @@ fn turn_at(engine: &Engine, place: &str) -> Result<(Cursor, TurnToken), SwfFault
     Ok((cursor, token))
 }
 
-/// Returns the turn whose page token this is.
+/// Returns the turn to which a page token belongs.
 pub(super) fn turn_of_page(engine: &Engine, page_token: &str) -> Result<TurnToken, SwfFault> {
     turn_at(engine, PageKind::Turn.place(engine, &[], page_token)?).map(|(_, token)| token)
 }
 
-/// Returns a further page of a turn that was dispatched before. This takes no task and adds no event.
+/// Returns a further page of a turn that was already dispatched. This takes no task and adds no event.
 async fn next_page(call: &SwfCall, it: &PollTask, place: &str) -> Answer {
     let (cursor, token) = turn_at(&call.engine, place)?;
-    // The request must name the task list that the turn belongs to.
+    // The request must name the task list to which the turn belongs.
     if (&*token.domain, &token.task_list) != (&*it.domain, &it.task_list.name) {
         return Err(invalid_token());
     }
@@ -142,7 +142,7 @@ async fn next_page(call: &SwfCall, it: &PollTask, place: &str) -> Answer {
 }
 
 pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> Answer {
-    // Boxed, like everything after the wait, so that a waiting poll reserves no memory for it.
+    // The request and the later steps are boxed, so that the future of a waiting poll stays small.
     let it: Box<PollTask> = take(input)?;
     if let Some(place) = it.paging.place(PageKind::Turn, &call.engine, &[])? {
         return Box::pin(next_page(&call, &it, place)).await;
@@ -154,7 +154,7 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
         let poll = it.poll(&call.caller, Some(it.paging.size()), wait);
         let polled = call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, poll);
         let Some(delivery) = call.peer.take(polled).await? else {
-            // The response has no task token. All known clients take that to mean that there is no task.
+            // All known clients understand a response without a task token as "no task".
             return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
         };
         if let Some(rendered) = Box::pin(render_turn(&call, &it, delivery)).await? {
@@ -163,8 +163,9 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
     }
 }
 
-/// Renders a turn for this poll. Returns `None` if that is impossible, because the turn was lost meanwhile or its run
-/// is damaged. The turn then times out, and the poll continues, because a single run must not make polls fail.
+/// Renders a turn for this poll. Returns `None` if the turn cannot be rendered, because it was lost in the meantime or
+/// its run is damaged. The turn then times out, and the poll continues, so that one damaged run does not make polls
+/// fail.
 async fn render_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
     let (task, receipt) = delivery.split();
     let (workflow_id, run_id) = (Arc::clone(&task.workflow_id), task.run_id);
@@ -185,12 +186,12 @@ async fn show_turn(call: &SwfCall, it: &PollTask, mut task: DeciderTask) -> Resu
     let first = if it.start_at_previous_started_event == Some(true) { previous.max(1) } else { 1 };
     let is_reverse = it.paging.is_reverse();
     let cursor = Cursor { token: task.token, last: 0, is_reverse, previous, first };
-    // The events that came with the task often include all requested ones.
+    // If the events that came with the task include all requested ones, no other events are read.
     let is_whole = !is_reverse && task.events.first().is_some_and(|event| event.id == first);
     let (events, next) = if is_whole && task.events.len() <= size {
         (task.events, None)
     } else {
-        // Frees their memory before other events are read.
+        // Frees the memory of these events before the requested events are read.
         task.events = Vec::new();
         let found = call.engine.tasks().turn_history(&token, &cursor.page(size)).await?;
         (found.events, found.next)
@@ -249,8 +250,8 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
     let command = Command::complete(turn, TurnAnswer { decisions, context, next_task_list, ..TurnAnswer::default() });
     match call.engine.tasks().answer_turn(&token, command).await {
         Ok(()) => Ok(None),
-        // An earlier answer of the decider may have closed the run. If so, this is reported instead of the completed
-        // turn.
+        // The turn is complete: an earlier answer has been accepted. If that answer has closed the run, the fault
+        // reports that the run is closed instead of the completed turn.
         Err(Refusal::Fault(Fault::TurnCompleted)) => match call.engine.views().describe(&at).await {
             Ok(described) if described.run.is_open() => Err(turn_fault(&token, Fault::TurnCompleted.into())),
             _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),
@@ -272,7 +273,7 @@ fn turn_fault(token: &TurnToken, refusal: Refusal) -> SwfFault {
     }
 }
 
-/// Converts the refusal of an answer to a task to the fault that concerns the task's run.
+/// Converts the refusal of an answer to a task to a fault. If the refusal concerns the run, the fault names the run.
 fn run_fault(workflow_id: &str, run_id: uuid::Uuid, refusal: Refusal) -> SwfFault {
     match refusal {
         Refusal::Fault(Fault::RunClosed { .. })

@@ -11,7 +11,7 @@ use super::page::{PageKind, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
 use engine::{Refusal, TypeKind, TypeRecord, split_type_name, type_name};
 
-/// Properties in which workflow types and activity types differ in this protocol.
+/// Differences between workflow types and activity types in this protocol.
 pub(super) trait SwfTypeKind: TypeKind {
     /// Request member that contains the type's name and version.
     const MEMBER: &'static str;
@@ -111,7 +111,7 @@ pub(super) fn words_of<D: SwfTypeKind>(full: &str) -> String {
     format!("{}=[name={name}, version={}]", <D as SwfTypeKind>::WORD, version.unwrap_or_default())
 }
 
-/// Converts a refusal about a type.
+/// Converts a refusal that concerns a type to a fault.
 pub(super) fn type_fault<D: SwfTypeKind>(refusal: Refusal) -> SwfFault {
     match refusal {
         Refusal::UnknownType { name, .. } => {
@@ -153,7 +153,7 @@ pub(super) struct TypeRef {
 }
 
 impl TypeRef {
-    /// Returns the full name of the type, which runs and decisions contain.
+    /// Returns the full name of the type, by which runs and decisions refer to it.
     pub(super) fn full(&self) -> String {
         type_name(&self.name, Some(&self.version))
     }
@@ -216,8 +216,8 @@ pub(super) async fn list<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value
         (*deprecated || all_deprecated) == wants_deprecated
             && name.as_deref().is_none_or(|name| split_type_name(full).0 == name)
     });
-    // Sorts by name, then by version. `\0` instead of the separator makes the order independent of the characters in
-    // names.
+    // Sorts by name, then by version. The separator `/` is replaced by `\0`, so that the characters of longer names do
+    // not affect the order.
     let keyed = wanted.map(|(full, _)| (full.replacen('/', "\u{0}", 1), full));
     let Paged { rows, next } = paging.page(D::LIST, (&call.engine, &[&domain]), keyed.collect(), |(key, _)| key)?;
     let reads = rows.iter().map(|(_, full)| read::<D>(&call, &domain, full));
@@ -225,7 +225,7 @@ pub(super) async fn list<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value
     for read in futures_util::future::join_all(reads).await {
         match read {
             Ok(registered) => infos.push(info(&registered)),
-            // The type has been deleted since the names were listed.
+            // The type was deleted after its name was listed.
             Err(fault) if fault.kind() == FaultKind::UnknownResource => {}
             Err(fault) => return Err(fault),
         }

@@ -18,12 +18,13 @@ use engine::{Refusal, RunRef, type_name};
 /// Number of rows that are read from the store at once.
 const ROWS: usize = 1_000;
 
-/// Maximum of a count; a larger count is reported as truncated. Our choice: SWF's limit on open runs in a domain. AWS
-/// SWF truncates counts after an undocumented number of bytes.
+/// Maximum number that a count returns; a larger number of runs is reported as truncated. Our choice: SWF's limit on
+/// open runs in a domain. AWS SWF truncates counts after an undocumented number of bytes.
 const COUNTED_MAX: usize = 100_000;
 
-/// Maximum number of reads from the store for one count or page; beyond it, the result is truncated. If few runs
-/// match a filter, a read may examine thousands of rows and return none. Our choice.
+/// Maximum number of reads from the store for one count or page. If more were needed, the result is truncated. The
+/// limit is needed because a read may examine thousands of rows and return none, if few runs match a filter. Our
+/// choice.
 const ASKED_MAX: usize = 100;
 
 /// Number of runs on a page whose details are read concurrently.
@@ -44,7 +45,7 @@ fn millis(seconds: f64) -> UnixMs {
 }
 
 impl TimeRange {
-    /// Returns the time range in milliseconds: from the first time, inclusive, to the second, exclusive.
+    /// Returns the time range in milliseconds: the start, which is included, and the end, which is excluded.
     fn range(&self) -> (UnixMs, Option<UnixMs>) {
         (millis(self.oldest_date), self.latest_date.map(|latest| millis(latest).saturating_add(1)))
     }
@@ -139,7 +140,8 @@ impl Filters {
         query
     }
 
-    /// Returns the page that begins at this position. The cost is proportional to the size of the page.
+    /// Returns the page that begins at this position; `None` means the first page. The cost is proportional to the size
+    /// of the page.
     async fn page(&self, call: &SwfCall, is_open: bool, place: Option<&str>) -> Result<Paged<Listed>, SwfFault> {
         let mut query = self.query(is_open);
         let (size, mut rows) = (self.paging.size(), Vec::new());
@@ -163,7 +165,8 @@ pub(super) async fn list(call: SwfCall, input: Map<String, Value>, is_open: bool
     let (of, scope) = (if is_open { PageKind::OpenRuns } else { PageKind::ClosedRuns }, [filters.domain.as_str()]);
     let place = filters.paging.place(of, &call.engine, &scope)?;
     let Paged { rows, next } = filters.page(&call, is_open, place).await?;
-    // Each run's state is read, because list rows contain neither the parent nor whether a cancel was requested.
+    // The state of each run is read, because the run's list row contains neither the parent nor whether cancellation
+    // was requested.
     let describe = async |listed: &Listed| {
         let (domain, run_id) = (filters.domain.as_str().into(), Some(Uuid::from_bytes(listed.run)));
         let at = RunRef { domain, workflow_id: listed.workflow_id.clone(), run_id };
@@ -174,7 +177,7 @@ pub(super) async fn list(call: SwfCall, input: Map<String, Value>, is_open: bool
     for described in described {
         match described {
             Ok(info) => infos.push(info),
-            // The run has been deleted since the rows were read.
+            // The run was deleted after the rows were read.
             Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
             Err(refusal) => return Err(refusal.into()),
         }

@@ -1,4 +1,5 @@
-//! Conversion of small values between SWF's representation and ours: timestamps, durations, policies, states.
+//! Conversion of small values, such as timestamps, durations and policies, between the representations of SWF and
+//! Baton.
 
 use history::event::ChildPolicy;
 use history::{Duration, Timestamp, limits};
@@ -10,7 +11,7 @@ pub(super) fn registration(deprecated_at: Option<Timestamp>) -> &'static str {
     if deprecated_at.is_some() { "DEPRECATED" } else { "REGISTERED" }
 }
 
-/// Adds a member if there is a value. An empty value is added, too.
+/// Adds a member if the value is present. A present but empty value is added, too.
 pub(super) fn set(object: &mut Value, name: &str, value: Option<impl Serialize>) {
     if let (Some(members), Some(value)) = (object.as_object_mut(), value) {
         members.insert(name.to_owned(), json!(value));
@@ -28,7 +29,8 @@ pub(super) fn instant(at: Timestamp) -> Value {
 /// permits.
 const NONE: Duration = limits::SPAN_MAX;
 
-/// Parses a timeout that has been checked. An empty text means that there is none.
+/// Parses a timeout, which has already been checked. Returns `None` if the text is absent or empty, and the duration
+/// [`NONE`] for `NONE`.
 pub(super) fn span(text: Option<&str>) -> Option<Duration> {
     match text? {
         "" => None,
@@ -37,7 +39,7 @@ pub(super) fn span(text: Option<&str>) -> Option<Duration> {
     }
 }
 
-/// Parses a timeout that has been checked. Both an empty text and `NONE` mean that there is none.
+/// Parses a timeout, which has already been checked. Returns `None` if the text is absent, empty or `NONE`.
 pub(super) fn limited_span(text: Option<&str>) -> Option<Duration> {
     span(text).filter(|span| *span != NONE)
 }
@@ -47,12 +49,12 @@ pub(super) fn seconds(span: Duration) -> String {
     if span == NONE { "NONE".to_owned() } else { span.as_millis().div_ceil(1_000).to_string() }
 }
 
-/// Parses a priority that has been checked.
+/// Parses a priority, which has already been checked.
 pub(super) fn priority(text: Option<&str>) -> Option<i32> {
     text?.parse().ok()
 }
 
-/// Parses a child policy that has been checked.
+/// Parses a child policy, which has already been checked.
 pub(super) fn child_policy(text: Option<&str>) -> Option<ChildPolicy> {
     Some(match text? {
         "REQUEST_CANCEL" => ChildPolicy::RequestCancel,

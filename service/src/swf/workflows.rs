@@ -45,7 +45,7 @@ pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
     let known = call.engine.registry().registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
     let defaults = match known {
         Some(defaults) => defaults,
-        // The cache may be outdated, so a request is never refused without asking the store.
+        // The cached registration may be outdated, so the store is read before the request is refused.
         None => {
             let registered = call.engine.registry().registered_type::<WorkflowDefaults>(&it.domain, &full).await;
             let registered = registered.map_err(type_fault::<WorkflowDefaults>)?;
@@ -195,7 +195,7 @@ impl Read {
     }
 }
 
-/// Returns whether these events can belong to Lambda tasks. Only runs with a Lambda role can have such tasks.
+/// Returns whether any of these events may belong to a Lambda task. Only runs with a Lambda role can have Lambda tasks.
 async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<bool, SwfFault> {
     if !events.iter().any(|event| events::activity_of(&event.kind).is_some()) {
         return Ok(false);
@@ -207,11 +207,11 @@ async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<boo
     Ok(role.is_some())
 }
 
-/// Maximum number of bytes of earlier events that are read at once. Our choice: about as much as a read of the store
-/// returns in any case.
+/// Maximum number of bytes of earlier events that are read at once. Our choice: about the size that the store reads at
+/// a time.
 const RELATED_BYTES: usize = 64 * 1024;
 
-/// Reads the earlier facts that are needed to render these events.
+/// Reads the facts about the run and its earlier events that are needed to render these events.
 pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Related, SwfFault> {
     let mut related = Related::default();
     let needs_policy =
@@ -225,7 +225,7 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     related.events = of_page.map(|event| (event.id, event)).collect();
     for id in &wanted {
         if !related.events.contains_key(id) {
-            // Other needed events often follow closely, and are read at the same time.
+            // Further needed events often follow closely. They are read together with this one.
             let page = EventRange { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..EventRange::default() };
             let found = call.engine.views().history(at, &page).await?.events.into_iter();
             let found = found.filter(|event| wanted.contains(&event.id)).map(without_payload);
@@ -240,7 +240,7 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     Ok(related)
 }
 
-/// Removes the payload of an earlier event, because it is not rendered.
+/// Removes the payload of an earlier event, because the payload is not rendered.
 fn without_payload(mut event: Event) -> Event {
     if let Some(payload) = event.kind.payload_mut() {
         *payload = Payload::from_trusted("null");
@@ -248,8 +248,9 @@ fn without_payload(mut event: Event) -> Event {
     event
 }
 
-/// Renders the events of a page. Returns them with the position where the next page begins. Because payloads become
-/// strings with additional escapes, not all events may fit on the page; at least one is always included.
+/// Renders the events of a page. Returns them with the position where the next page begins. Rendering makes payloads
+/// larger, because they become strings with additional escapes. If not all events fit on the page, the remaining ones
+/// are left to the next page. A page has at least one event.
 pub(super) async fn render_events(
     call: &SwfCall,
     at: &RunRef,
@@ -303,7 +304,7 @@ pub(super) fn close_status(status: Status) -> Option<&'static str> {
     }
 }
 
-/// Renders a run's information, as lists and descriptions contain it.
+/// Renders the information about a run that lists and descriptions contain.
 pub(super) fn info(run: &Run) -> Value {
     let started = &run.started;
     let mut info = json!({
@@ -311,7 +312,7 @@ pub(super) fn info(run: &Run) -> Value {
         "workflowType": shown(&started.workflow_type),
         "startTimestamp": instant(started.at),
         "executionStatus": if run.is_open() { "OPEN" } else { "CLOSED" },
-        // SWF reports false for a canceled run.
+        // For a canceled run, AWS SWF reports false.
         "cancelRequested": run.cancel_requested && run.status != Status::Canceled,
     });
     set(&mut info, "closeTimestamp", run.closed_at.map(instant));

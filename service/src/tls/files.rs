@@ -9,11 +9,11 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Private key of the server certificate.
     pub key: PathBuf,
-    /// Verification of client certificates; if absent, clients are not asked for one.
+    /// Options for the verification of client certificates; if absent, the service requests no client certificates.
     pub callers: Option<TlsCallers>,
 }
 
-/// Verification of client certificates.
+/// Options for the verification of client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsCallers {
     /// Certificates of the authorities that sign client certificates.

@@ -1,4 +1,4 @@
-//! The client certificate of a connection, and its validity.
+//! The client certificate of a connection, and the check whether it is valid.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Shown {
 }
 
 impl std::fmt::Display for Shown {
-    /// Formats the first name in the notation of credentials.
+    /// Formats the first name in the certificate, in the notation of the configuration file.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.common_names.first(), self.dns.first(), self.uris.first()) {
             (Some(name), _, _) => write!(f, "CN={name}"),
@@ -49,7 +49,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Creates the client certificate of a connection, which this verifier has accepted in the handshake.
+    /// Creates the client certificate of a connection. `verifier` has accepted it in the handshake.
     pub(crate) fn of(
         tls: &Arc<Tls>,
         verifier: &Arc<dyn ClientCertVerifier>,
@@ -67,12 +67,12 @@ impl Peer {
         })
     }
 
-    /// Returns the names in the certificate if it is valid now. It may have expired since the handshake, and the
-    /// trusted authorities may have changed.
+    /// Returns the names in the certificate if it is valid now. The validity is checked again, because the certificate
+    /// may have expired since the handshake, and the trusted authorities may have changed.
     ///
     /// # Errors
     ///
-    /// The reason why the certificate is not valid.
+    /// If the certificate is not valid. The error is the reason in words.
     pub(crate) fn shown(&self) -> Result<&Shown, String> {
         let now = self.tls.clock.now();
         if let Some(problem) = self.validity.problem(now) {
@@ -93,7 +93,8 @@ impl Peer {
 }
 
 impl PartialEq for Peer {
-    /// Two certificates are equal if they belong to the same connection.
+    /// Returns whether both certificates belong to the same connection. Certificates of different connections are never
+    /// equal.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }

@@ -18,7 +18,8 @@ use x509_parser::time::ASN1Time;
 
 use super::files::{TlsCallers, TlsFiles};
 
-/// Maximum size of a TLS file in bytes. Our choice: five times the 200 KB of all authorities that browsers trust.
+/// Maximum size of a TLS file in bytes. Our choice: five times the size of a file with all authorities that browsers
+/// trust (200 KB).
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Beginning of a PEM block.
@@ -38,7 +39,7 @@ pub(super) struct CertificateValidity {
 }
 
 impl CertificateValidity {
-    /// Returns the reason why the certificate is not valid at this time, if it is not.
+    /// Returns the reason why the certificate is not valid at this time; `None` if it is valid.
     pub(super) fn problem(&self, now: Timestamp) -> Option<String> {
         if now > self.until {
             Some(format!("it has expired at {}", self.until))
@@ -53,7 +54,7 @@ impl CertificateValidity {
 /// TLS configuration that was read from files.
 pub(super) struct LoadedTls {
     pub(super) config: Arc<ServerConfig>,
-    /// Verifier of client certificates; `None` if clients are not asked for one.
+    /// Verifier of client certificates; `None` if the service requests no client certificates.
     pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
     pub(super) validity: CertificateValidity,
 }
@@ -81,7 +82,7 @@ impl LoadedTls {
         };
         let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // Disables the resumption of sessions, so that the client's certificate is verified for each connection.
+        // Disables the resumption of TLS sessions, so that the client's certificate is verified for each connection.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), verifier, validity })
@@ -104,7 +105,7 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Explains which contents a file lacks.
+/// Returns an error message that says which contents a file lacks.
 fn lacks(path: &Path, bytes: &[u8], what: &str, begins: &str) -> String {
     let shown = path.display();
     if has(bytes, PEM) {

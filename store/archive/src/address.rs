@@ -71,7 +71,7 @@ impl fmt::Display for ArchiveAddress {
 
 impl PartialEq for ArchiveAddress {
     fn eq(&self, other: &Self) -> bool {
-        // `Path` treats `s3://a` and `s3:/a` as equal.
+        // `Path` treats `s3://a` (a bucket) and `s3:/a` (a directory) as equal.
         self.is_bucket() == other.is_bucket() && self.0 == other.0
     }
 }

@@ -1,4 +1,4 @@
-//! A backup: copies the data of an open store that its archive does not contain yet.
+//! A backup: copies data of an open store to its archive, if the archive does not contain the data yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +42,11 @@ pub struct BackupReport {
     pub batch: u64,
     /// Number of batches that this backup has added.
     pub batches_new: u64,
-    /// Time of the backup, in milliseconds since 1970. Everything acknowledged before it is included.
+    /// Time of the backup, in milliseconds since 1970. Everything that the store acknowledged before this time is in
+    /// the backup.
     pub at: UnixMs,
-    /// Base that this backup has written: a snapshot of the store. `None` if the existing base could be continued.
+    /// Base (a snapshot of the store) that this backup has written. `None` if the archive already has a base that the
+    /// log continues.
     pub base: Option<BaseReport>,
 }
 
@@ -53,13 +55,13 @@ pub struct BackupReport {
 pub struct BaseReport {
     /// Number of key-value pairs in the base.
     pub pairs: u64,
-    /// Bytes of the pairs.
+    /// Size of the pairs in bytes.
     pub bytes: u64,
-    /// Bytes that already existed in the archive and were only checked.
+    /// Bytes that already existed in the archive and were checked instead of written.
     pub bytes_there: u64,
 }
 
-/// Copies the data of an open store that its archive does not contain yet.
+/// Copies data of an open store to its archive, if the archive does not contain the data yet.
 pub(crate) fn run(
     source: &LogSource,
     options: &BackupOptions,
@@ -70,7 +72,7 @@ pub(crate) fn run(
     let mut shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
     let before = shipper.shipped();
     let mut done = update_archive(&mut shipper, source, options, before, tick);
-    // The log no longer contains what the archive lacks, so the backup starts again with a new base.
+    // The log no longer contains the batches that the archive needs next, so the backup starts again with a new base.
     if let Err(ArchiveError::Gap { .. }) = done {
         drop(shipper);
         writer = writer.again();

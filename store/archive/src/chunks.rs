@@ -1,5 +1,5 @@
 //! Bases: all key-value pairs of a snapshot of the store, divided into chunks at positions that depend only on the
-//! keys. Each chunk is a file named by its SHA-256. A chunk that already exists is checked but not written again: in a
+//! pairs. Each chunk is a file named by its SHA-256. A chunk that already exists is checked but not written again: in a
 //! directory, it is read and compared; in a bucket, its length is compared. This module owns the format of chunks.
 //!
 //! ```text
@@ -15,8 +15,8 @@ use super::ArchiveError;
 use super::opened::Archive;
 use super::sealed::{hex, sha256};
 
-/// Average size of a chunk. Our choice: small enough that a change of a few pairs costs little, and large enough that a
-/// million runs need only a thousand files.
+/// Average size of a chunk in bytes. Our choice: small enough that a change of a few pairs costs little, and large
+/// enough that a million runs need only a thousand files.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Minimum size of a chunk. Only the last chunk of a base can be smaller.
 const CHUNK_MIN: usize = 256 << 10;
@@ -70,8 +70,8 @@ impl<'a> ChunkWriter<'a> {
         self.chunk.extend_from_slice(value);
         self.pairs += 1;
         let size = (8 + key.len() + value.len()) as u64;
-        // Whether a chunk ends here depends only on the key, so that a change within one chunk does not move the ends
-        // of other chunks.
+        // Whether a chunk ends after a pair depends on the pair and on the chunk's size, and not on earlier chunks.
+        // Therefore a change within one chunk does not move the ends of later chunks.
         let is_cut = u64::from(crc32fast::hash(key)) * CHUNK_BYTES < size << 32;
         if self.chunk.len() >= CHUNK_MAX || self.chunk.len() >= CHUNK_MIN && is_cut {
             self.cut()?;
@@ -103,7 +103,7 @@ impl<'a> ChunkWriter<'a> {
         Ok(digest)
     }
 
-    /// Writes the last chunk and the list, which are durable on return.
+    /// Writes the last chunk and the list of all chunks. Both are durable on return.
     pub(crate) fn finish(mut self) -> Result<WrittenBase, ArchiveError> {
         if !self.chunk.is_empty() {
             self.cut()?;

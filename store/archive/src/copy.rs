@@ -1,5 +1,5 @@
-//! A data directory made from an archive: first the pairs of a base are written, then the batches that follow it, and
-//! last a new store id. The directory cannot be opened as a store before all of this is done.
+//! A data directory made from an archive. The pairs of a base are written first, then the batches that follow the base,
+//! and last a new store id. The directory cannot be opened as a store before all of this is done.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,12 +68,12 @@ pub fn forget_restored(directory: &Path) -> Result<(), Error> {
 pub(crate) struct Following {
     pub(crate) archive: ArchiveAddress,
     pub(crate) epoch: u64,
-    /// Number of the line that is copied. Each time the log of an archive could not be continued, the archive began a
-    /// new line with a new base.
+    /// Number of the line that is copied. A line is a base with the log that continues it. If a store's log cannot
+    /// continue the archived log, the archive begins a new line with a new base.
     pub(crate) line: u64,
     /// First batch at which the copy is a consistent state of the store.
     pub(crate) whole_at: u64,
-    /// Id of the future store. Set when the copy was asked to take over.
+    /// Id that the new store will have. `None` until the copy is asked to take over.
     pub(crate) claims: Option<u64>,
 }
 
@@ -102,7 +102,7 @@ impl Copy {
         self.directory.path()
     }
 
-    /// Starts the copy with a base, and discards earlier content.
+    /// Starts the copy with a base. Earlier content of the copy is discarded.
     pub(crate) fn begin(
         &mut self,
         view: &EpochView,
@@ -244,7 +244,7 @@ pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(CopyProgress)) -> 
         let claimed = claim(&archive, newest, &store_text(id))?;
         claimed.ok_or_else(|| claimed_by_another(&archive, newest + 1))?;
     }
-    // It is not known whether the old store has acknowledged more, so `is_all` is false.
+    // It is not known whether the old store has acknowledged more commits, so `is_all` is false.
     let restored = Restored { archive: options.archive.clone(), epoch: view.epoch, batch, instant, is_all: false };
     copy.finish(id, &restored)?;
     Ok(restored)

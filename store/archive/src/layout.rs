@@ -36,7 +36,8 @@ pub(crate) struct Owner {
 /// List of the content of an epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Number of the newest line. Each time the log cannot be continued, a new line begins with a new base.
+    /// Number of the newest line. A line is a part of the archived log without gaps. If the log cannot be continued, a
+    /// new line begins, with a new base.
     pub(crate) line: u64,
     /// Bases, oldest first.
     pub(crate) bases: Vec<Base>,
@@ -47,8 +48,8 @@ pub(crate) struct Manifest {
     pub(crate) writer: u64,
 }
 
-/// A base: a snapshot of the store's key-value pairs. It is read while commits continue, so it may contain parts of
-/// later batches.
+/// A base: a snapshot of the store's key-value pairs. Commits continue while the snapshot is read, so the base may
+/// contain parts of batches after `position`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Base {
     /// Last batch that is completely in the base.
@@ -56,13 +57,13 @@ pub(crate) struct Base {
     /// Last batch of which the base may contain parts. The base, together with the log up to this batch, is a
     /// consistent state of the store.
     pub(crate) whole_at: u64,
-    /// Latest possible time of that consistent state.
+    /// Latest possible time of the consistent state that the base and the log up to `whole_at` form.
     pub(crate) instant: UnixMs,
     pub(crate) pairs: u64,
     pub(crate) bytes: u64,
     /// Name of the chunk that lists all other chunks.
     pub(crate) list: String,
-    /// Line whose segments continue this base.
+    /// Line (part of the log without gaps) whose segments continue this base.
     pub(crate) line: u64,
 }
 
@@ -71,7 +72,8 @@ pub(crate) struct Base {
 pub(crate) struct ArchivedSegment {
     pub(crate) number: u64,
     pub(crate) first: u64,
-    /// Line to which the segment belongs. It continues only segments of the same line.
+    /// Line (part of the log without gaps) to which the segment belongs. A segment continues only segments of the same
+    /// line.
     pub(crate) line: u64,
     /// End of the segment. Absent while the segment is being written: `NEWEST` then contains the current end.
     pub(crate) end: Option<SegmentEnd>,
@@ -100,9 +102,10 @@ pub(crate) struct PieceRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenPieces {
     pub(crate) runs: Vec<PieceRun>,
-    /// Offset of the last piece. If the last piece is complete, offset of the next one.
+    /// Offset of the last piece. If the last piece is complete, offset of the next piece.
     pub(crate) tail: u64,
-    /// Digest of all bytes of the segment so far. A store compares it with its own log before it continues the segment.
+    /// Digest of all bytes of the segment so far. A store compares it with its own log before it continues to write the
+    /// segment.
     pub(crate) sha256: String,
 }
 
@@ -115,13 +118,13 @@ pub(crate) struct Newest {
     pub(crate) batch: u64,
     /// Time of the last batch.
     pub(crate) instant: UnixMs,
-    /// Time at which the archive contained everything durable.
+    /// Last time at which the archive contained all durable batches of the store.
     pub(crate) at: UnixMs,
-    /// Lease of the owner: if the owner cannot update this file for so long, it stops by itself. 0 if it continues
-    /// without the archive.
+    /// Lease of the owner in milliseconds: an owner that could not update this file for this time stops. 0 if the owner
+    /// continues without the archive.
     pub(crate) lease_ms: u64,
-    /// Id of the process that writes the epoch. 0 if there is none, and in a directory, where a lock identifies the
-    /// writer.
+    /// Id of the process that writes the epoch. 0 if no process writes it. Always 0 in a directory, where a lock
+    /// identifies the writer.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub(crate) writer: u64,
     /// Pieces of the segment; absent if the segment is a single file.
@@ -177,7 +180,7 @@ pub(crate) fn epochs(archive: &Archive) -> Result<Vec<u64>, ArchiveError> {
 }
 
 /// Returns the owner of an epoch. Returns `None` if the store that created the epoch has not recorded itself as the
-/// owner; if it has died, it never will.
+/// owner. If the process of that store has died, this never changes.
 pub(crate) fn owner(archive: &Archive, epoch: u64) -> Result<Option<Owner>, ArchiveError> {
     let read: Option<(Owner, FileTag)> = archive.read_sealed(&epoch_folder(epoch), OWNER)?;
     Ok(read.map(|(owner, _)| owner))
@@ -188,7 +191,7 @@ pub(crate) fn is_claimed(archive: &Archive, epoch: u64) -> Result<bool, ArchiveE
     archive.place.is_claimed(&epoch_folder(epoch), OWNER)
 }
 
-/// Creates the epoch that follows `after`. Only one store succeeds. Returns `None` if another store was first.
+/// Creates the epoch that follows `after`. Returns `None` if another store has created it first.
 pub(crate) fn claim(archive: &Archive, after: u64, store: &str) -> Result<Option<u64>, ArchiveError> {
     let epoch = after + 1;
     archive.point("archive: epoch")?;

@@ -63,14 +63,15 @@ impl Archive {
         self.faults.before_sync().map_err(failed)
     }
 
-    /// Puts a file. Returns `None` if the condition does not hold and the existing file has another content.
+    /// Puts a file. Returns `None` if the condition does not hold and the existing file has different content.
     pub(crate) fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> Result<Option<FileTag>, ArchiveError> {
         self.may_put(bytes.len())?;
         let answer = self.place.put(name, bytes, when)?;
         self.settle(answer, name, bytes)
     }
 
-    /// Returns the outcome of a put. If the response does not tell it, the existing file is read and compared.
+    /// Returns the outcome of a put. If the response to the put does not show it, the existing file is read and
+    /// compared.
     fn settle(&self, answer: PutAnswer, name: &str, bytes: &Bytes) -> Result<Option<FileTag>, ArchiveError> {
         if let PutAnswer::Done(tag) = answer {
             return Ok(Some(tag));
@@ -92,7 +93,7 @@ impl Archive {
         self.place.put_chunk(folder, name, bytes)
     }
 
-    /// Creates an epoch. Returns `false` if another store was first.
+    /// Creates an epoch. Returns `false` if another store has created it first.
     pub(crate) fn claim(&self, folder: &str, owner: &str, value: &impl Serialize) -> Result<bool, ArchiveError> {
         let bytes = seal(owner, value)?;
         self.may_put(bytes.len())?;
@@ -112,7 +113,7 @@ impl Archive {
     }
 
     /// Replaces a file with a checksum if it has not changed since `before`, or, without `before`, if it does not
-    /// exist. Returns `None` if it has changed.
+    /// exist. Otherwise returns `None`.
     pub(crate) fn replace_sealed(
         &self,
         folder: &str,

@@ -1,5 +1,5 @@
 //! Reads the segments of an archive. In a directory, a segment is one file. In a bucket, it consists of consecutive
-//! pieces, and only those pieces belong to it that were put by the writers recorded for the segment.
+//! pieces. Only pieces put by the writers that are recorded for the segment belong to it.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! The location of an archive, which is a directory or a bucket, behind one small interface.
+//! Interface of an archive's location, which is a directory or a bucket.
 
 pub(super) mod directory;
 #[doc(hidden)]
@@ -43,7 +43,7 @@ pub(crate) struct ListedFile {
 /// Condition of a put.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PutWhen<'a> {
-    /// The file is put in any case.
+    /// The file is always put.
     Always,
     /// The file is put only if no file has this name.
     Absent,
@@ -93,8 +93,8 @@ pub(crate) trait ArchivePlace: fmt::Debug + Send + Sync {
     /// Returns whether the location has any content.
     fn is_there(&self) -> Result<bool, ArchiveError>;
 
-    /// Returns the direct entries of a folder, sorted by name. Returns none if the folder does not exist. The folder
-    /// `""` is the whole archive.
+    /// Returns the direct entries of a folder, sorted by name. Returns no entries if the folder does not exist. The
+    /// folder `""` is the archive itself.
     fn list(&self, folder: &str) -> Result<Vec<ListedFile>, ArchiveError>;
 
     fn read(&self, name: &str) -> Result<Option<StoredFile>, ArchiveError>;

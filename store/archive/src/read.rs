@@ -1,5 +1,5 @@
-//! Reads an archive, which a service may be writing at the same time: lists its content, verifies it, and finds out
-//! what to restore for an instant.
+//! Reads an archive, which a service may be writing at the same time: lists its content, verifies it, and plans the
+//! restore to an instant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub struct EpochReport {
     pub log_bytes: u64,
     /// Number of batches of commits in these segments.
     pub batches: u64,
-    /// Periods to any instant of which the store can be restored, in milliseconds since 1970; oldest first.
+    /// Periods in milliseconds since 1970, oldest first. The store can be restored to any instant within a period.
     pub spans: Vec<(UnixMs, UnixMs)>,
-    /// Number of runs at the end of the last period.
+    /// Number of runs in the store at the end of the last of these periods.
     pub runs: u64,
     /// True if the store has recorded that it stopped and that the archive is complete.
     pub has_ended: bool,
@@ -105,7 +105,7 @@ impl EpochView {
         let Some(owner) = owner(archive, epoch)? else { return Ok(None) };
         let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(&folder)) };
         let id = u64::from_str_radix(&owner.store, 16).map_err(|_| damaged("has an owner without an id"))?;
-        // The end is read before the content, so that the content is never older than the end.
+        // `ENDED` is read first, so that the content that is read afterwards is not older.
         let ended = sealed(archive, &folder, ENDED)?;
         let newest: Option<Newest> = sealed(archive, &folder, NEWEST)?;
         let manifest: Manifest = sealed(archive, &folder, MANIFEST)?.unwrap_or_default();
@@ -134,7 +134,7 @@ impl EpochView {
                     let pieces = pieces.as_ref().map(viewed);
                     Some(SegmentView { number, first, line, bytes, last, pieces })
                 }
-                // The segment was begun after `NEWEST` was read.
+                // The segment was begun after `NEWEST` was read, so its current end is unknown.
                 None => None,
             }
         };
@@ -171,7 +171,8 @@ impl EpochView {
         self.last_base().map_or(0, |base| self.end_of(base))
     }
 
-    /// Returns whether the archived log of this line contains batch `next`, so that a reader can continue.
+    /// Returns whether the archived log contains batch `next` in this line (a log without gaps), so that a reader of
+    /// the line can continue.
     pub(crate) fn continues(&self, line: u64, next: u64) -> bool {
         let has = |it: &SegmentView| it.line == line && it.first <= next && next <= it.last;
         let is_newest = self.last_base().is_some_and(|base| base.line == line);
@@ -179,7 +180,7 @@ impl EpochView {
     }
 
     /// Passes each batch of a segment to `each`, and advances the cursor. If the cursor is in this segment, reading
-    /// starts there.
+    /// starts at the cursor.
     fn frames(
         &self,
         segment: &SegmentView,
@@ -220,7 +221,8 @@ impl EpochView {
         Ok(())
     }
 
-    /// Passes the batches of a line from `next` to `last` to `each`. `cursor` remembers the position between calls.
+    /// Passes the batches of a line (a log without gaps) from `next` to `last` to `each`. `cursor` remembers the
+    /// position between calls.
     pub(crate) fn batches(
         &self,
         line: u64,
@@ -270,7 +272,7 @@ impl EpochView {
         Err(ArchiveError::Damaged { what })
     }
 
-    /// Returns the plan to restore this base and the batches after it up to the instant `to`, or up to the end if `to`
+    /// Returns the plan to restore this base and the batches after it: up to the instant `to`, or all batches if `to`
     /// is `None`. Returns `None` if the base is newer than the instant.
     fn plan(&self, base: &Base, to: Option<UnixMs>) -> Result<Option<RestorePlan>, ArchiveError> {
         let end = self.end_of(base);
@@ -288,7 +290,7 @@ impl EpochView {
             }
             Ok(())
         });
-        // If reading failed only after the wanted instant, the failure does not matter.
+        // A failure to read batches after the wanted instant does not matter.
         if last_known.is_none_or(|at| at <= wanted) {
             read?;
         }
@@ -305,7 +307,8 @@ impl EpochView {
         let in_all: u64 = self.manifest.bases.iter().map(|base| base.pairs).sum();
         let mut read = 0;
         for base in &self.manifest.bases {
-            // If several bases share chunks, these are read for each base but counted once.
+            // Bases with the same list of chunks are read only once. Other bases are read completely, even if they
+            // share chunks. Shared chunks are counted once.
             if !seen.insert(base.list.clone()) {
                 continue;
             }
@@ -354,7 +357,7 @@ impl EpochView {
         })
     }
 
-    /// Returns the periods to whose instants the store can be restored.
+    /// Returns the periods within which the store can be restored to any instant.
     fn spans(&self) -> Result<Vec<(UnixMs, UnixMs)>, ArchiveError> {
         let mut spans: Vec<((u64, u64), (UnixMs, UnixMs))> = Vec::new();
         for base in &self.manifest.bases {
@@ -372,7 +375,7 @@ impl EpochView {
                 }
                 Ok(())
             })?;
-            // The archive was complete until then, and the store had no further batches.
+            // Until `newest.at`, the archive was complete and the store had no further batches.
             if base.line == self.manifest.line && end == self.newest.batch {
                 to = to.max(self.newest.at);
             }

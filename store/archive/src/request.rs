@@ -30,7 +30,7 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct BackupRequest {
-    /// Id of the request, which the response repeats.
+    /// Id of the request. The response contains the same id.
     id: u64,
     archive: ArchiveAddress,
     keep_ms: Option<u64>,
@@ -56,14 +56,16 @@ pub fn serve_backups(store: &Embedded) -> Result<(), Error> {
     store.source().spawn("store-backup", move || serve(&source))
 }
 
-/// Backs up a data directory. If a process has it open, that process is asked to do it; otherwise it is done here.
-/// `tick` receives the progress. Blocks on disks.
+/// Backs up a data directory. If another process has the directory open, that process makes the backup. Otherwise this
+/// process makes it. `tick` receives the progress. The call blocks on disks.
 ///
 /// # Errors
 ///
-/// [`ArchiveError::Away`] if a file cannot be read or written; [`ArchiveError::Refused`] if the archive belongs to
-/// another store or is being written; [`ArchiveError::Damaged`] if the data directory or the archive is damaged. The
-/// earlier content of the archive is kept.
+/// * [`ArchiveError::Away`] if a file cannot be read or written.
+/// * [`ArchiveError::Refused`] if the archive belongs to another store or is being written.
+/// * [`ArchiveError::Damaged`] if the data directory or the archive is damaged.
+///
+/// The earlier content of the archive is kept.
 pub fn back_up(
     directory: &Path,
     options: &BackupOptions,

@@ -1,6 +1,6 @@
 //! Small files with a checksum ("sealed" files). They are written atomically, and consist of a line with the kind of
-//! file, the version of its format and the checksum, followed by JSON. This module also writes the other files of an
-//! archive.
+//! file, the version of its format and the checksum, followed by JSON. This module also writes the files of an archive
+//! that are not sealed.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -51,7 +51,7 @@ impl Files {
         file.sync_data()
     }
 
-    /// Writes a file atomically and durably. Only its owner has access.
+    /// Writes a file atomically and durably. Only the owner of the file has access.
     pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");

@@ -23,12 +23,12 @@ use super::sealed::seal;
 use super::tail::ArchiveTail;
 use super::{ArchiveError, CopyProgress};
 
-/// Minimum size of the log since the last base at which a new base is taken. Our choice: about as much log as a start
-/// usually reads.
+/// Minimum size of the log since the last base at which a new base is taken. Our choice: about as much log as a store
+/// usually reads when it is opened.
 const LOG_MIN: u64 = 64 << 20;
 
-/// Id of a process that writes a bucket: a random number, plus a counter of attempts. No two writers put a piece with
-/// the same name.
+/// Id of a process that writes a bucket: a random number, plus a counter of attempts. The names of pieces contain it,
+/// so that no two writers put a piece with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArchiveWriter(u64);
 
@@ -58,8 +58,8 @@ fn beginning_with(source: &LogSource, batch: u64) -> Result<Live, ArchiveError> 
     source.live().into_iter().find(|live| live.first_batch == batch).ok_or(ArchiveError::Gap { batch })
 }
 
-/// Returns the segment that contains this batch or will contain it, or `None` if it would begin a segment that does not
-/// exist yet.
+/// Returns the segment that contains this batch or will contain it, or `None` if the batch would begin a segment that
+/// does not exist yet.
 fn holding(source: &LogSource, batch: u64) -> Result<Option<Live>, ArchiveError> {
     let live = source.live();
     match live.iter().rfind(|live| live.first_batch <= batch) {
@@ -87,12 +87,12 @@ pub(crate) struct Shipper {
     manifest: Manifest,
     manifest_tag: Option<FileTag>,
     newest: Newest,
-    /// `NEWEST` as it was last put, with its version.
+    /// Content of `NEWEST` as it was last put, with the version of that file.
     newest_there: Option<(Newest, FileTag)>,
     copy: Option<OpenCopy>,
-    /// Next batch to copy. `None` before there is a base.
+    /// Next batch to copy. `None` until the first base exists.
     next: Option<u64>,
-    /// Segments that may have pieces of earlier writers that are no longer needed.
+    /// Segments that may have unneeded pieces, put by earlier writers.
     untidy: Vec<(u64, SegmentEnd)>,
 }
 
@@ -106,15 +106,15 @@ impl Shipper {
         self.newest.batch
     }
 
-    /// Returns the time at which the archive contained everything durable.
+    /// Returns the last time at which the archive contained all durable batches of the store.
     pub(crate) fn at(&self) -> UnixMs {
         self.newest.at
     }
 
-    /// Returns whether a new base is needed: because the archive is new or its log cannot be continued, or because the
-    /// log since the last base is too long.
+    /// Returns whether a new base is needed. This is so if the archive is new, if its log cannot be continued, or if
+    /// the log since the last base is too long.
     pub(crate) fn needs_base(&self) -> bool {
-        // A new line has no bases until its first one is complete.
+        // A new line (part of the log without gaps) has no bases until its first one is complete.
         let Some(base) = self.manifest.bases.last().filter(|base| base.line == self.manifest.line) else { return true };
         let since = self
             .manifest
@@ -254,14 +254,16 @@ impl Shipper {
         Ok(())
     }
 
-    /// Takes a base, and meanwhile continues to copy the log. `tick` receives the progress and, if the archive can
-    /// already be restored, the last batch to which it can. If `tick` returns an error, the base is given up.
+    /// Takes a base (a snapshot of the store), and copies new data of the log in the meantime. `tick` receives the
+    /// progress. If a restore is already possible, it also receives the last batch that can be restored. If `tick`
+    /// returns an error, the base is given up.
     pub(crate) fn take_base(
         &mut self,
         tick: &mut dyn FnMut(CopyProgress, Option<u64>) -> Result<(), ArchiveError>,
     ) -> Result<WrittenBase, ArchiveError> {
         let snapshot = self.source.whole()?;
-        // All data in redb was already durable in the log when the snapshot was taken.
+        // All data in redb was already durable in the log when the snapshot was taken. The base is therefore consistent
+        // together with the log up to its current durable end.
         let (whole_at, instant) = (self.source.durable(), now());
         let begins_anew = self.next.is_none();
         if begins_anew {
@@ -303,7 +305,8 @@ impl Shipper {
         Ok(written)
     }
 
-    /// Begins a new line: the copied log starts with the first data that redb does not include at `position`.
+    /// Begins a new line (part of the archived log without gaps). The copied log starts with the segment that contains
+    /// the batch after `position`. redb contains all batches up to `position`.
     fn begin_at(&mut self, position: u64) -> Result<(), ArchiveError> {
         // The segment that was being copied ends here.
         if self.newest.segment != 0 {

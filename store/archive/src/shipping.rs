@@ -24,7 +24,7 @@ use super::{ArchiveAddress, ArchiveError};
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which data that is no longer needed is removed from the archive.
 const FORGET: Duration = Duration::from_secs(600);
-/// File in the data directory that names the archive to which it was shipped.
+/// File in the data directory that names the archive to which the store was shipped.
 const SHIPPED: &str = "SHIPPED";
 
 /// Options of shipping.
@@ -35,7 +35,7 @@ pub struct ShipTo {
     /// Time for which a restore to any instant must remain possible. Data that is not needed for this is removed.
     pub keep: Duration,
     /// Time for which the store acknowledges commits while it cannot reach the archive, including time that the machine
-    /// sleeps. Zero means forever.
+    /// sleeps. Zero means that the time is unlimited.
     pub lease: Duration,
     /// Fault injection for tests.
     #[doc(hidden)]
@@ -109,9 +109,10 @@ impl Shipment {
 ///
 /// # Errors
 ///
-/// [`ArchiveError::TakenOver`] if another store has taken over; [`ArchiveError::Refused`] if the store is shipped
-/// already, or if the archive belongs to another store, is ahead of this one, or existed and is gone;
-/// [`ArchiveError::Away`] and [`ArchiveError::Damaged`] if it cannot be read or written.
+/// * [`ArchiveError::TakenOver`] if another store has taken over.
+/// * [`ArchiveError::Refused`] if the store is shipped already, or if the archive belongs to another store, is ahead of
+///   this store, or existed and no longer exists.
+/// * [`ArchiveError::Away`] and [`ArchiveError::Damaged`] if the archive cannot be read or written.
 pub async fn ship(store: &Embedded, to: ShipTo) -> Result<Shipment, ArchiveError> {
     let source = store.source().clone();
     let begun = tokio::task::spawn_blocking(move || Shipping::begin(source, to)).await;
@@ -140,7 +141,7 @@ struct ShipState {
 
 #[derive(Debug)]
 struct Seen {
-    /// Time at which the archive contained everything durable.
+    /// Last time at which the archive contained all durable batches of the store.
     all_at: Instant,
     error: Option<String>,
 }
@@ -197,7 +198,7 @@ struct Shipping {
     intervals: Intervals,
     epoch: u64,
     shipper: Option<Shipper>,
-    /// Hold that keeps uncopied batches in the log, also between two attempts to reach the archive.
+    /// Hold on the log. It keeps uncopied batches in the log, even between two attempts to reach the archive.
     hold: LogHold,
     state: Arc<ShipState>,
     heartbeat_at: Option<Instant>,
@@ -252,8 +253,8 @@ impl Shipping {
     fn run(mut self) {
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 5);
         loop {
-            // This is checked before the step, so that the last step copies everything that was durable when the store
-            // closed.
+            // `is_complete` is read before the step, so that the last step copies everything that was durable when the
+            // store closed.
             let is_last = self.source.is_complete();
             let began = Instant::now();
             match self.step() {

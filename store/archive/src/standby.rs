@@ -20,8 +20,8 @@ use super::{ArchiveAddress, ArchiveError, CopyProgress, Restored};
 const PROMOTE: &str = "PROMOTE";
 /// Interval at which the standby checks whether the old store has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Additional time for which the standby waits after the lease of the old store has expired. Our choice: the duration
-/// of a step of the old store, plus the difference between clocks.
+/// Additional time for which the standby waits after the lease of the old store has expired. Our choice: an upper bound
+/// for the duration of a step of the old store plus the difference between the clocks.
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 
 /// Options of a standby.
@@ -29,7 +29,7 @@ const LEASE_MARGIN: Duration = Duration::from_secs(2);
 pub struct StandbyOptions {
     /// Archive to follow.
     pub archive: ArchiveAddress,
-    /// Data directory of the standby. It is empty, or has followed this archive before.
+    /// Data directory of the standby. It must be empty or contain a copy that follows this archive.
     pub directory: PathBuf,
     /// Fault injection for tests.
     #[doc(hidden)]
@@ -46,9 +46,9 @@ pub struct Followed {
     /// Number of batches that this step has applied.
     pub batches_new: u64,
     /// Time up to which everything acknowledged has been applied, in milliseconds since 1970 by the clock of the
-    /// followed machine.
+    /// machine that writes the archive.
     pub at: UnixMs,
-    /// Age of that time by the clock of this machine.
+    /// Difference between `at` and the clock of this machine.
     pub lag: Duration,
     /// True if this step has discarded the copy and started again with a new base.
     pub has_begun: bool,
@@ -63,7 +63,7 @@ pub struct Promotion {
     pub batch: u64,
     /// Time up to which everything acknowledged by the old store has been applied, in milliseconds since 1970.
     pub at: UnixMs,
-    /// True if the old store has recorded that it stopped, and that everything that it acknowledged has been applied.
+    /// True if the old store has recorded that it stopped, and everything that it acknowledged has been applied.
     pub is_all: bool,
 }
 
@@ -101,15 +101,15 @@ impl Standby {
     ///
     /// # Errors
     ///
-    /// As for [`restore`](super::restore). Data that was applied before the error is kept, and the next call continues
-    /// there.
+    /// The errors of [`restore`](super::restore). Data that was applied before the error is kept, and the next call
+    /// continues after it.
     pub fn step(&mut self, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
         let view = self.newest()?;
         self.follow(&view, tick)
     }
 
     /// Returns the newest epoch that has a base. In a bucket, this tries to read the next epochs instead of listing the
-    /// bucket, because listing costs more.
+    /// bucket, because listing a bucket costs more than reading.
     fn newest(&self) -> Result<EpochView, ArchiveError> {
         let Some(following) = &self.copy.following else {
             return read_epochs(&self.archive)?.pop().ok_or_else(|| no_archive(&self.archive));
@@ -151,12 +151,12 @@ impl Standby {
         self.copy.path().join(PROMOTE).exists()
     }
 
-    /// Takes over. The archive tells the old store to stop. The old store has the time `wait`, or its lease if that is
-    /// longer, to stop and to copy what it has acknowledged.
+    /// Takes over. Records in the archive that the old store must stop. Then waits until the old store has copied
+    /// everything that it acknowledged, but at most for the longer of `wait` and the old store's lease.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Refused`] if another store has taken over, or if the copy is incomplete. Otherwise as for
+    /// [`ArchiveError::Refused`] if another store has taken over, or if the copy is incomplete. Otherwise the errors of
     /// [`step`](Self::step).
     pub fn promote(mut self, wait: Duration) -> Result<Promotion, ArchiveError> {
         let followed = self.step(&mut |_| ())?;
@@ -219,7 +219,7 @@ impl Standby {
 ///
 /// # Errors
 ///
-/// As for [`Standby::promote`].
+/// The errors of [`Standby::promote`].
 pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, ArchiveError> {
     let following: Option<super::copy::Following> = super::sealed::read_sealed(directory, COPY)?;
     let Some(following) = following else {

@@ -1,6 +1,6 @@
 //! Archive copy of the log segment that is being written. In a directory, it is a file to which bytes are appended. In
-//! a bucket, it consists of pieces: the last piece is put again with more bytes, until it is large enough and the next
-//! one begins.
+//! a bucket, it consists of pieces. The last piece is put again each time bytes are added. When it is large enough, the
+//! next piece begins.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -81,7 +81,8 @@ impl ArchiveTail {
         Ok(Self { number, end, to: ArchiveTailTo::File { file, path, files } })
     }
 
-    /// Continues at the recorded end of the archived log. Returns `None` if the store's log differs before that end.
+    /// Continues at the recorded end of the archived log. Returns `None` if the store's log and the archived log differ
+    /// before that end.
     pub(crate) fn resume(
         archive: &Archive,
         epoch: &str,
@@ -193,7 +194,7 @@ impl PieceWriter {
     }
 }
 
-/// Fails if the archive was copied from a directory to a bucket or the other way round.
+/// Fails if the archive was copied from a directory to a bucket or from a bucket to a directory.
 pub(crate) fn check_form(archive: &Archive, newest: &Newest) -> Result<(), ArchiveError> {
     let has_pieces = newest.pieces.is_some();
     if newest.segment == 0 || has_pieces == archive.is_bucket() {

@@ -1,6 +1,6 @@
 //! Reasons why a table cannot be used, with messages for the operator.
 
-/// Reason why a table cannot be used. Each message states what to do.
+/// Reason why a table cannot be used. Each message tells the operator what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The table does not exist.
@@ -83,7 +83,7 @@ pub enum TableError {
     NoCredentials {
         /// Region or endpoint.
         place: String,
-        /// Error of the last place where credentials were searched.
+        /// Error of the last source in which credentials were searched.
         why: String,
     },
     /// The credentials are invalid or lack permissions.

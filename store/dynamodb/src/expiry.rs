@@ -1,11 +1,12 @@
 //! Deletion of expired data without an index.
 //!
-//! The attribute `ttl` of a head tells DynamoDB when to delete the head, which is free. The parts of a run have no such
-//! attribute, because they were written while the run was open. Therefore this module gradually reads the whole table
-//! (the sweep) and deletes the parts of heads that no longer exist. If the table has no TTL, it also deletes expired
-//! heads and marks. The speed of the sweep is proportional to the number of writes.
+//! The attribute `ttl` of a head tells DynamoDB when to delete the head. This deletion is free. The parts of a run have
+//! no such attribute, because the time of expiry is not known until the run closes. Therefore this module gradually
+//! reads the whole table (the sweep) and deletes the parts of heads that no longer exist. If the table has no TTL, it
+//! also deletes expired heads and marks. The speed of the sweep is proportional to the number of writes.
 //!
-//! An index would cost one or two additional write units per run. Reading all items once costs a twentieth of that.
+//! An index by expiry would cost one or two additional write units per run. Reading all items once costs a twentieth of
+//! this.
 
 use store::{Error, HeadKey, RunId, UnixMs};
 
@@ -29,12 +30,13 @@ const ITEMS_PER_NEW_ITEM: u64 = 2;
 /// kilobyte.
 const PAGE_ITEMS: u64 = 500;
 
-/// Time after its expiry in which the deletion of a head is left to DynamoDB's TTL. Source: the developer guide,
+/// Time after a head's expiry during which its deletion is left to DynamoDB's TTL. Source: the developer guide,
 /// "typically within two days".
 const TTL_LAG_MS: u64 = 3 * 24 * 3_600_000;
 
-/// Minimum age of a part without a head at which it is deleted. The head of a younger part may still be written.
-/// Chosen: a start is given up within a minute, and the rest allows for differences between clocks.
+/// Age at which a part without a head is deleted. The head of a younger part may still be written. Chosen: the service
+/// retries the first commit of a run for less than a minute, and the remaining time allows for differences between
+/// clocks.
 const ORPHAN_AGE_MS: u64 = 24 * 3_600_000;
 
 /// State of the sweep in the current partition, which contains all items of one workflow id.
@@ -98,7 +100,8 @@ impl Dynamo {
         Ok(page)
     }
 
-    /// Deletes expired data to which this item belongs. Returns whether anything was deleted.
+    /// Deletes the run or the mark of this item if it has expired, or the run's parts if the run has no head. Returns
+    /// whether anything was deleted.
     async fn judge(&self, item: &Item, now: UnixMs, seen: &mut PartitionScan) -> Result<bool, Error> {
         let (partition, sort) = (read_text(item, "k")?, read_text(item, "s")?);
         let Some(key) = keys::read_partition(partition) else { return Ok(false) };
@@ -149,8 +152,8 @@ impl Dynamo {
         if !is_current {
             self.drop_parts(key, found.run).await?;
         }
-        // If the run is still the current one, its kept copy was written for a commit that then failed. Only the copy
-        // is deleted.
+        // If the run is the current one, its kept copy was written for a commit that then failed. Only the copy is
+        // deleted.
         self.delete(&partition, sort, Some((found.run, Some(found.version)))).await?;
         Ok(!is_current)
     }
@@ -163,8 +166,9 @@ impl Dynamo {
         Ok(true)
     }
 
-    /// Returns the item of a run's current or kept head. The current head is read first: a head is kept before it is
-    /// replaced, so the run cannot be missed.
+    /// Returns the item of a run's head: the current head of the workflow id, or the kept copy of an earlier head. The
+    /// current head is read first. A copy is written before the head is replaced. If the head is replaced between the
+    /// two reads, the second read therefore finds the copy.
     pub(crate) async fn find_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Item>, Error> {
         let partition = keys::partition(key);
         if let Some(item) = self.get(&partition, keys::HEAD).await?

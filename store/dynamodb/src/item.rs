@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `v`, `r` | version, run |
 //! | `b` or `z` | body of a head, or bytes of a part: plain or compressed |
-//! | `w` | row of lists |
+//! | `w` | row: data of the run that lists show |
 //! | `d`, `dt` | index `due`: shard, instant |
 //! | `et`, `ttl` | expiry in milliseconds; and in seconds, for DynamoDB |
-//! | `t` | of parts: time of writing, if the store knew it |
-//! | `g`, `gs` | index `vis`: domain and shard, position by start |
-//! | `e`, `es` | index `end`: domain and shard, position by close; only of runs open longer than [`SHORT_MS`] |
+//! | `t` | time at which a part was written, if the store knew it |
+//! | `g`, `gs` | index `vis`: domain and shard, position in the list ordered by start |
+//! | `e`, `es` | index `end`: domain and shard, position in the list ordered by close; only if open over [`SHORT_MS`] |
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::keys::Rows;
 use crate::packed::{Stored, pack, unpack};
 use crate::units::WRITE_UNIT_BYTES;
 
-/// Maximum size of a head's body. An item may have 400 KB, and names of the maximum length take ten of them in keys,
+/// Maximum size of a head's body. An item may have 400 KB, and names of the maximum length take about 10 KB in keys,
 /// index keys and the row. Checked by a test.
 pub(crate) const HEAD_HARD: usize = store::HEAD_HARD_MIN;
 
@@ -47,7 +47,7 @@ fn write_row(row: &Row) -> Result<Vec<u8>, Error> {
     };
     let mut bytes = minicbor::to_vec(fields).map_err(failed)?;
     if row.why.is_some() {
-        // The reason is a second CBOR item. Versions without reasons ignore it.
+        // The reason is a second CBOR item. Earlier versions of Baton, which did not store reasons, ignore it.
         minicbor::encode((row.reason(), row.details()), &mut bytes).map_err(failed)?;
     }
     Ok(bytes)
@@ -69,9 +69,9 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
     Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags, why: RowReason::of(reason, details) }))
 }
 
-/// Maximum time in milliseconds that a closed run was open, up to which lists by close find it by its start. Such a run
-/// has no row by close, which would cost a write unit per run. In exchange, each page of a list by close also reads the
-/// rows of runs that started up to this time earlier.
+/// Maximum time, in milliseconds, for which a "short" run was open. A short run has no row in the index by close,
+/// because the row would cost a write unit per run. Lists ordered by close find short runs by their start. For this,
+/// each page also reads the rows of runs that started up to this much earlier than the listed period.
 pub(crate) const SHORT_MS: u64 = 10_000;
 
 /// Returns whether a closed run was open so briefly that it has no row in the index by close.
@@ -86,14 +86,15 @@ pub(crate) struct Shards {
     pub(crate) rows: u32,
 }
 
-/// Encodes a head. `sort` is the sort key: `H` for the current head, or the key of a kept head, which is never due.
+/// Encodes a head. `sort` is the sort key: `H` for the current head, or the key of a kept head of an earlier run. A
+/// kept head is never due.
 pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shards) -> Result<Item, Error> {
     let partition = keys::partition(key);
     let mut item = Item::new();
     item.insert("v".to_owned(), number(head.version));
     item.insert("r".to_owned(), binary(head.run));
     if let Some(at) = head.due {
-        // A kept head stores its due time, but is not in the index.
+        // A kept head stores its due time, but is not in the index `due`.
         if sort == keys::HEAD {
             item.insert("d".to_owned(), text(keys::due(&partition, shards.due)));
         }
@@ -156,8 +157,8 @@ pub(crate) fn size(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + of(value)).sum()
 }
 
-/// Encodes a part. If a part is written again, its content is the same, so the time of writing can be that of any
-/// attempt.
+/// Encodes a part. Repeated writes of a part have the same content, so the recorded time can be the time of any of
+/// them.
 pub(crate) fn write_part(key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes, written_at: Option<UnixMs>) -> Item {
     let mut item = Item::new();
     item.insert("k".to_owned(), text(keys::partition(key)));

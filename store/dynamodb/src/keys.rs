@@ -10,8 +10,8 @@
 //! | reserved: node heartbeat | `N` | |
 //! | options of the table | `C#` | `table` |
 //!
-//! Runs and numbers are written in hexadecimal with a fixed length, so that keys sort like them. The key of a part
-//! begins with its run, so that one query finds all parts of a run.
+//! Runs and numbers are written in hexadecimal with a fixed length, so that keys sort in the order of these values. The
+//! key of a part begins with its run, so that one query finds all parts of a run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
 }
 
 /// The kinds of rows that have separate partitions in the indexes. Flagged open runs are separate from other open runs,
-/// so that they are found and counted without examining the others.
+/// so that they are found and counted without examining open runs that are not flagged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// Index `vis`: open runs that are not flagged, by start.
@@ -173,7 +173,7 @@ impl Rows {
     }
 }
 
-/// Returns the partition of an index of rows for this head.
+/// Returns the partition of an index of rows (`vis` or `end`) that contains the row of this head.
 pub(crate) fn rows(of: Rows, key: &HeadKey, partition: &str, shards: u32) -> String {
     rows_shard(of, &key.domain, shard(partition, shards))
 }

@@ -1,7 +1,8 @@
-//! The store on Amazon DynamoDB: any number of nodes share one table, and conditional writes alone ensure correctness.
+//! The store on Amazon DynamoDB: any number of nodes share one table, and correctness depends only on conditional
+//! writes.
 //!
 //! A commit is one conditional `PutItem` of the head. Everything to which the head refers (parts, and the kept head of
-//! an earlier run) is written before that put, and the put alone decides whether the commit is won. This crate defines
+//! an earlier run) is written before this put. The commit is won if and only if the put succeeds. This crate defines
 //! the formats of keys and items. Credentials, regions and TLS come with the configuration that is passed in.
 
 mod attributes;
@@ -60,7 +61,7 @@ const READ_OPERATION: Duration = Duration::from_secs(4);
 /// credentials.
 const CONTROL_OPERATION: Duration = Duration::from_secs(20);
 
-/// Size of an item that costs one write unit. A larger head costs a second unit in each commit.
+/// Maximum size of an item that costs one write unit. A larger head costs a second unit in each commit.
 const HEAD_SOFT: usize = units::WRITE_UNIT_BYTES;
 /// Maximum size of a part: the 400 KB of an item, less space for its key.
 pub(crate) const PART_MAX: usize = 380 << 10;
@@ -69,7 +70,7 @@ const PAYLOAD_INLINE_MAX: usize = 256;
 /// Interval of the sweep for expired data. Chosen: with ten minutes, the sweep of an idle table costs seven cents a
 /// month.
 const SWEEP_EVERY_MS: u64 = 600_000;
-/// Number of operation ids that a head remembers. Chosen: a commit can still be recognized after 15 later ones.
+/// Number of operation ids that a head remembers. Chosen: a commit can be recognized even after 15 later commits.
 const OP_IDS: usize = 16;
 
 /// Name and layout of the table. All nodes that share a table must have the same options.
@@ -79,7 +80,7 @@ pub struct Options {
     pub table: String,
     /// Number of shards of the index `due`.
     pub due_shards: u32,
-    /// Number of shards of the index `vis` per domain.
+    /// Number of shards per domain of the index `vis`, which contains the rows of lists.
     pub row_shards: u32,
     /// True if DynamoDB's TTL deletes expired heads. Otherwise they are deleted by requests, which are billed.
     pub has_ttl: bool,
@@ -110,9 +111,10 @@ pub struct Dynamo {
     reads: Client,
     /// Client for small reads, with [`SMALL_READ_ATTEMPT`] per attempt.
     small_reads: Client,
-    /// Client for writes. It never retries: if a response was lost, a retry would lose against the first attempt.
+    /// Client for writes. It never retries. If the first attempt succeeds but its response is lost, the condition of a
+    /// retry fails.
     writes: Client,
-    /// Client for requests about the table itself, for which no run waits.
+    /// Client for requests about the table itself. No run waits for such requests.
     control: Client,
     /// Region or endpoint, for messages.
     place: String,
@@ -171,7 +173,7 @@ impl Dynamo {
         Shards { due: self.options.due_shards, rows: self.options.row_shards }
     }
 
-    /// Returns the latest time that a caller has passed. This store does not read a clock.
+    /// Returns the latest time that callers have passed to this store, which does not read a clock.
     fn latest_time(&self) -> Option<UnixMs> {
         Some(self.latest_time.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
@@ -258,7 +260,8 @@ impl Store for Dynamo {
                 Some((old.run, old.version))
             }
         };
-        // The condition includes the run, because versions begin again after a head is deleted.
+        // The condition includes the run, because the versions of a workflow id begin at 1 again after its head was
+        // deleted.
         let request = match exactly {
             None => request.condition_expression("attribute_not_exists(k)"),
             Some((run, version)) => request
@@ -281,7 +284,7 @@ impl Store for Dynamo {
                     self.meter.lost(lost.item().map_or(0, item::size));
                     let found = lost.item().map(read_head).transpose()?;
                     if let (Expect::Replacing(old), None) = (&expect, &found) {
-                        // The head was deleted in the meantime, so its kept copy is deleted as well.
+                        // The head was deleted in the meantime, so its kept copy is deleted, too.
                         self.delete(&keys::partition(key), &keys::kept(old.run), None).await?;
                     }
                     Ok(Cas::Lost(found))
@@ -360,7 +363,7 @@ impl Store for Dynamo {
         self.read_chunks(key, first, last, false, max_bytes).await
     }
 
-    /// Deletes the parts before the head, so that an interrupted deletion can be repeated.
+    /// Deletes a run. Its parts are deleted before its head, so that an interrupted deletion can be repeated.
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         self.check_open()?;
         let partition = keys::partition(key);

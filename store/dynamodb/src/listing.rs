@@ -1,6 +1,6 @@
 //! Lists: the partitions of the indexes that a query needs are read and merged in order. If a partition was not read
-//! completely, the page ends at the last row that was read from it, so that no row is returned before a row that
-//! precedes it.
+//! completely, the page ends at the last row that was read from this partition. Otherwise a later page could return a
+//! row that belongs before rows of this page.
 //!
 //! The index `vis` is sorted by start. The index `end` is sorted by close, but contains only runs that were open for
 //! some time. All other closed runs are found by their start, which was at most [`SHORT_MS`] before their close.
@@ -35,10 +35,11 @@ struct RowRange {
 }
 
 impl RowRange {
-    /// Creates the range of rows whose start or close, as sorted by the index, is within `instants`.
+    /// Creates the range of the rows whose start is within `instants`. In the index `end`, their close is within
+    /// `instants` instead.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
-        // The range ends after all rows of that instant.
+        // The range ends after all rows of the oldest instant.
         oldest.push(0xFF);
         oldest.resize(9 + 8, 0xFF);
         let (index, condition) = match of {
@@ -55,7 +56,7 @@ impl RowRange {
     }
 }
 
-/// Returns the instants that a query still needs after the previous page, or `None` if there are none.
+/// Returns the time range of the rows that may still follow the previous page, or `None` if no rows can follow.
 fn instants(query: &ListQuery, after: Option<&Position>) -> Option<RangeInclusive<UnixMs>> {
     let (from, before) = query.instants();
     let (mut first, mut last) = (from.unwrap_or(0), before.unwrap_or(UnixMs::MAX));
@@ -91,8 +92,8 @@ impl Dynamo {
         Ok(gathered.page())
     }
 
-    /// Counts the rows, one partition after the other, so that no row is read twice. Partitions by start are used for
-    /// every order.
+    /// Counts the rows, one partition after another, so that no row is read twice. For lists in every order, the
+    /// partitions of the index by start are read.
     pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         let mut counting = CountBuilder::new(query, at_most);
         if query.workflow_id.is_some() {
@@ -142,7 +143,7 @@ impl Dynamo {
         for item in self.query_all(query, None).await? {
             self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
-        // The current head is read last, because it is newer than a kept head of the same run.
+        // The current head is read last, because its row must replace the row of a kept head of the same run.
         if let Some(item) = self.get(&partition, keys::HEAD).await? {
             self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
@@ -171,7 +172,8 @@ impl Dynamo {
             Some(after) => range.newest = range.newest.max(after),
             None => {}
         }
-        // The previous page may end between two rows of the same run: a head and its kept copy.
+        // The previous page may end between the rows of a head and of its kept copy, so one more row is read than
+        // needed.
         let wanted = gathered.wanted().saturating_add(1).min(ROWS_READ_MAX);
         let limit = if query.is_filtered() { ROWS_READ_MAX } else { wanted };
         let answer = self.rows(&range, query, None, limit).await?;
@@ -188,8 +190,8 @@ impl Dynamo {
         Ok(())
     }
 
-    /// For a list by close, adds the runs without a row by close. They are read by start, until all further runs have
-    /// certainly closed after the page.
+    /// Adds the short runs of a list ordered by close, which have no row in the index by close. They are read in the
+    /// order of their start, until all unread short runs certainly belong on later pages.
     async fn short_rows(
         &self,
         shard: u32,
@@ -217,7 +219,8 @@ impl Dynamo {
             read += answer.items().len();
             next = answer.last_evaluated_key;
             let (Some(last_start), true) = (last_start, next.is_some()) else { return Ok(()) };
-            // Runs that were not read have closed neither before this start nor more than [`SHORT_MS`] after it.
+            // Bounds the time at which unread short runs closed. If the list begins with the oldest run, they closed at
+            // `last_start` or later. Otherwise they closed at most [`SHORT_MS`] after `last_start`.
             let (horizon, is_progress) = if query.order.is_oldest_first() {
                 (last_start.saturating_sub(1), last_start > first.saturating_add(1))
             } else {

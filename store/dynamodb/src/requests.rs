@@ -57,7 +57,8 @@ impl Dynamo {
         Ok(found)
     }
 
-    /// Puts a part. An unknown outcome is harmless: the put can be repeated, and the put of the head comes later.
+    /// Puts a part. An unknown outcome is harmless: the put can be repeated, and the head that refers to the part is
+    /// put later.
     pub(crate) async fn put_part_item(
         &self,
         key: &HeadKey,
@@ -80,8 +81,8 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Writes a kept copy of an earlier run's head. If the request takes effect late, it does not replace a newer
-    /// version.
+    /// Writes a kept copy of an earlier run's head. If the request takes effect late, it does not replace a copy with a
+    /// newer version.
     pub(crate) async fn keep(&self, key: &HeadKey, old: &Head) -> Result<(), Error> {
         let item = item::write_head(key, keys::kept(old.run), old, self.shards())?;
         let answer = self
@@ -134,8 +135,8 @@ impl Dynamo {
         }
     }
 
-    /// Deletes an item. With a condition, deletes it only if it belongs to this run, or only if it has this version of
-    /// this run.
+    /// Deletes an item. With `only`, deletes it only if it belongs to the given run and, if a version is given, has
+    /// that version.
     pub(crate) async fn delete(
         &self,
         partition: &str,
@@ -205,8 +206,8 @@ impl Dynamo {
         Ok(taken)
     }
 
-    /// Reads the rows of one partition of the index `due` up to an instant, earliest first. With `after`, only the rows
-    /// after it.
+    /// Reads the rows of one partition of the index `due` up to an instant, earliest first. With `after`, reads only
+    /// the rows after that entry.
     pub(crate) async fn early(
         &self,
         partition: String,
@@ -217,7 +218,7 @@ impl Dynamo {
         if limit == 0 || after.is_some_and(|after| after.at > until) {
             return Ok(Vec::new());
         }
-        // The position of a row, in the form in which DynamoDB marks the end of a page.
+        // Builds the position of a row in the form in which DynamoDB marks the end of a page.
         let start = after.map(|after| {
             let of_head = [("k", text(keys::partition(&after.key))), ("s", text(keys::HEAD.to_owned()))];
             let of_row = [("d", text(partition.clone())), ("dt", number(after.at))];

@@ -1,4 +1,4 @@
-//! Progress of the sweep, which reads the table for expired data. [`crate::expiry`] performs it.
+//! Progress of the sweep, which reads the table to find expired data. [`crate::expiry`] performs the sweep.
 
 use store::UnixMs;
 
@@ -16,7 +16,8 @@ pub(crate) struct Sweep {
     pub(crate) segment: i32,
     /// Last item that was read in the segment.
     pub(crate) after: Option<Item>,
-    /// Number of new items up to which the steps have been made.
+    /// Value of the counter of new items at the last step. The next step reads items in proportion to the increase
+    /// since.
     pub(crate) new_items: u64,
 }
 

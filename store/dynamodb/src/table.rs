@@ -282,8 +282,8 @@ impl Dynamo {
         is_on && ttl.attribute_name() == Some(TTL)
     }
 
-    /// Checks the table, and compares the options recorded in it with the options of this node. If none are recorded
-    /// yet, records those of this node.
+    /// Checks the table, and compares the options recorded in it with the options of this node. If the table has no
+    /// recorded options yet, records the options of this node.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! The store passes the conformance suite on a real engine: Amazon's DynamoDB Local, or the endpoint in
 //! `BATON_TEST_DYNAMODB`.
 //!
-//! Not part of the default tests: `cargo test -p baton-store-dynamodb --features engine --test engine`.
+//! This is not part of the default tests. Run it with `cargo test -p baton-store-dynamodb --features engine --test
+//! engine`.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 

@@ -30,7 +30,7 @@ fn head(version: u64) -> Head {
     }
 }
 
-/// Writes one workflow id after another, with eight commits each.
+/// Writes one workflow id after another. Each gets eight commits.
 async fn write(store: Arc<Embedded>, writer: u64, commits: u64) {
     for number in 0..commits {
         let key = HeadKey { domain: Arc::from("bench"), workflow_id: Arc::from(format!("{writer}-{}", number / 8)) };

@@ -3,7 +3,8 @@
 //! `cargo run --profile dist -p baton-store-embedded --example load -- WRITERS SECONDS [COMMITS_PER_SECOND]
 //! [DIRECTORY]`
 //!
-//! Each writer takes one workflow after another through 16 commits of a 1.5 KB head, the last of which closes it.
+//! Each writer processes one workflow after another, with 16 commits each. Each commit writes a head of 1.5 KB, and the
+//! last commit closes the run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use store::{Cas, Expect, Head, HeadKey, Row, Store};
 
 fn head(version: u64, number: u64) -> Head {
     let is_closed = version == 16;
-    // Incompressible and different for each version.
+    // Bodies are incompressible and differ in each version.
     let mut state = number * 16 + version;
     let body: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

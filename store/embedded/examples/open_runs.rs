@@ -1,6 +1,6 @@
-//! The cost of many open runs. `start N DIRECTORY` starts them, each with a timer in 30 days. `open DIRECTORY`, in a
-//! separate process, opens the store, queries the due index, reads some heads, and prints the durations. `compact
-//! DIRECTORY` compacts it.
+//! The cost of many open runs. `start N DIRECTORY` starts `N` runs, each with a timer in 30 days. `open DIRECTORY`, in
+//! a separate process, opens the store, queries the due index, reads some heads, and prints the durations. `compact
+//! DIRECTORY` compacts the store.
 //!
 //! `cargo run --profile dist -p baton-store-embedded --example open_runs -- start 1000000 /tmp/runs`
 

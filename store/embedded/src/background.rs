@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 
 use store::Error;
 
-/// Starts a thread that commits do not depend on.
+/// Starts a thread for which no commit waits.
 pub(crate) fn spawn_background(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     std::thread::Builder::new()
         .name(name.to_owned())

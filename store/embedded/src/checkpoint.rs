@@ -1,11 +1,12 @@
 //! The checkpoint thread: writes data from memory to redb, and then drops the part of the log that is no longer needed.
-//! Committed data that is not yet in redb is held in memory in two layers: commits change the active one, and the
-//! frozen one is being written to redb.
+//! Committed data that is not yet in redb is held in memory in two layers. Commits change the active layer, and the
+//! frozen layer is being written to redb. The steps are as follows. The names in parentheses are those of the steps for
+//! fault injection.
 //!
 //! 1. Wait until the log is durable up to the end of the frozen layer.
 //! 2. Write the layer to redb in small transactions, with pauses (`checkpoint: piece`).
 //! 3. Write the log position in the last transaction (`checkpoint: position`).
-//! 4. Drop the layer from memory; from now on, redb answers reads (`checkpoint: thaw`).
+//! 4. Drop the layer from memory. From then on, reads get its data from redb (`checkpoint: thaw`).
 //! 5. Drop the segments before the position (`checkpoint: segment dropped`). One of them becomes the spare for the next
 //!    segment. Segments with large values that stay in the log are kept under another name (`values: segment kept`).
 //! 6. Drop kept segments whose values are no longer needed (`values: segment dropped`). If there is nothing else to do,
@@ -29,21 +30,21 @@ use crate::tree::{PairChange, Tree};
 use crate::values::LogPlace;
 
 /// Bytes written by one transaction; a quarter of a layer if that is less. The sync of a transaction competes with
-/// syncs of the log for the disk, so this bounds the time for which a checkpoint can delay a commit.
+/// syncs of the log for the disk. Small transactions therefore bound the time for which a checkpoint can delay a
+/// commit.
 const PIECE_BYTES: usize = 512 << 10;
-/// Pause between two transactions, unless the checkpoint is late.
+/// Pause between two transactions of a checkpoint. Omitted if commits wait for the checkpoint or soon will.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Time without commits after which the data in memory is written to redb, even if it is little. Chosen: longer than
-/// the gaps between the commits of a busy service.
+/// Time without commits after which a checkpoint is written, even if there is little data in memory. Chosen: longer
+/// than the gaps between the commits of a busy service.
 const QUIET: Duration = Duration::from_secs(1);
-/// Minimum size of the log at which this is done. Chosen: a start reads this much log in milliseconds, so a smaller log
-/// is not worth a transaction.
+/// Minimum size of the log for a checkpoint after a time without commits ([`QUIET`]). Chosen: a start reads this much
+/// log in milliseconds, so a smaller log is not worth a transaction.
 const QUIET_BYTES: u64 = 1 << 20;
 
 /// Runs the checkpoint thread until the store closes or fails.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    // This thread gets a lower priority than the threads that commit. If the operating system refuses that, it is
-    // harmless.
+    // This thread gets a lower priority than the threads that commit. A refusal by the operating system is harmless.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
     let mut emptying = half_unneeded(shared);
     while let Some(work) = next(shared, &mut emptying) {
@@ -57,7 +58,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             CheckpointWork::Emptying(segment) => empty(shared, segment, &mut emptying),
         };
         if let Err(error) = done {
-            // The reason alone: the store's failure is reported with it.
+            // Removes the prefix of `Error::Failed`, because `fail` wraps the message in the same error.
             let why = match error {
                 Error::Failed { why } => why,
                 error => error.to_string(),
@@ -83,7 +84,8 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if state.phase == Phase::Stopping {
             return None;
         }
-        // Preparing the spare segment comes first: it takes only milliseconds, and without it the commits would wait.
+        // Preparing the next segment of the log comes first: it takes only milliseconds, and without the segment the
+        // commits would wait.
         if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
             return Some(CheckpointWork::Spare);
         }
@@ -112,7 +114,7 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if waited.timed_out() {
             let is_quiet = std::mem::replace(&mut batch_before, state.open_batch) == state.open_batch;
             let is_worth_it = is_quiet && state.logged >= QUIET_BYTES;
-            // The space of deleted data is freed only by a checkpoint.
+            // The space of deleted data is freed only by a checkpoint, so a full disk also requires a checkpoint.
             let is_wanted = is_worth_it || state.logged > 0 && shared.spare.is_full();
             if is_wanted && state.frozen.is_none() && fits {
                 state.freeze();
@@ -123,8 +125,8 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
     }
 }
 
-/// Prepares the spare for the next segment. If the disk is full, it is not prepared: the commits then create a segment
-/// themselves, which takes only the space of the bytes written.
+/// Prepares the next segment of the log (the spare). If the disk is full, no segment is prepared. Commits then create a
+/// segment themselves, which occupies only the space of the bytes written.
 fn prepare_spare(shared: &Shared) -> Result<(), Error> {
     if shared.spare.is_full() {
         return Ok(());
@@ -168,7 +170,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
     release(shared)
 }
 
-/// Drops the kept segments whose values are no longer needed.
+/// Drops segments that were kept for large values which are no longer needed.
 fn release(shared: &Shared) -> Result<(), Error> {
     let unread = shared.tree.needed().take_unread();
     for segment in unread {
@@ -179,13 +181,14 @@ fn release(shared: &Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the kept segments of which less than half is still needed.
+/// Returns the segments kept for large values of which less than half is still needed.
 fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
     let found = shared.tree.needed().half_unneeded();
     found.into_iter().filter(|segment| shared.segments.keeps(*segment)).collect()
 }
 
-/// Moves some of the needed values of a kept segment to redb. If there may be more, the segment is queued again.
+/// Moves some needed values to redb, from a segment that is kept for its large values. If there may be more such
+/// values, the segment is queued again.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
     shared.spare.release_if_full();
     match shared.tree.logged_values_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
@@ -201,7 +204,7 @@ fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<
     shared.segments.point("values: piece")
 }
 
-/// Pauses, so that others can use the disk, unless commits are waiting for the checkpoint or soon will be.
+/// Pauses, so that other threads can use the disk. Does not pause if commits wait for the checkpoint or soon will.
 fn pause(shared: &Shared) {
     let state = shared.lock();
     let is_in_time = state.active.bytes < shared.half_bytes / 2 && state.logged < shared.log_bytes / 2;

@@ -1,6 +1,6 @@
 //! Writes the log. The open batch is taken, written with one write, and made durable with one sync. Then the commits in
 //! it are acknowledged. During the sync, the next batch fills. If the log is idle, the caller that commits writes the
-//! batch itself; otherwise the committer thread does.
+//! batch itself. Otherwise the committer thread writes it.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -45,8 +45,8 @@ impl State {
 }
 
 impl Shared {
-    /// Releases the lock after a commit. If the committer thread sleeps although there is a batch, this writes the
-    /// batch or wakes the thread. The thread is not woken earlier, because it would then have to wait for the lock.
+    /// Releases the lock after a commit. If the committer thread sleeps although there is a batch, writes the batch or
+    /// wakes the thread. The thread is not woken earlier, because it would then have to wait for the lock.
     pub(crate) fn write_or_wake(&self, mut state: MutexGuard<'_, State>) {
         if !state.is_overslept() {
             return;
@@ -94,7 +94,7 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Waits for a batch. Returns `None` when no more batches will come and no write is in progress.
+/// Waits for a batch. Returns `None` when no more batches can follow and no write is in progress.
 fn next(shared: &Shared) -> Option<Writing> {
     let mut state = shared.lock();
     loop {
@@ -136,7 +136,7 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
             }
             shared.set_durable(batch, end);
         }
-        // This is not retried: after a failed sync, it is unknown what is on the disk.
+        // The write is not retried: after a failed sync, it is unknown what is on the disk.
         Err(error) => shared.stopped_writing(&format!("cannot write the log: {error}{}", disk::advice(&error))),
     }
     drop(guard);
@@ -155,7 +155,8 @@ mod tests {
     use crate::log_end::{SHORT_SYNC, SMALL_BATCH};
     use crate::shared::Durable;
 
-    /// A log whose thread sleeps, and whose last batch was written some time ago and took some time.
+    /// A log with one written batch, whose committer thread sleeps. The time since that batch, its duration and its
+    /// number of commits are chosen by the test.
     struct RestingLog {
         shared: Shared,
         options: Options,
@@ -189,7 +190,7 @@ mod tests {
             durable
         }
 
-        /// Commits a value. Returns whether the calling thread has written it itself.
+        /// Commits a value. Returns whether the calling thread has written the value itself.
         fn writes_itself(&self, bytes: usize) -> bool {
             let _durable = self.put(bytes);
             let state = self.shared.lock();

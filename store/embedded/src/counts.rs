@@ -1,5 +1,5 @@
-//! Numbers of rows by domain and status, and by whether they are open and flagged. The numbers are stored in the same
-//! batches as the rows, so that counting examines no rows. A count with other conditions examines the rows.
+//! Stored numbers of rows, by domain, status, open or closed, and flagged or not. They are updated in the same batches
+//! as the rows. A count with only these conditions examines no rows. A count with further conditions examines the rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::terms;
 use crate::tree::Tree;
 
 impl State {
-    /// Updates the numbers after a row was added, removed or changed.
+    /// Updates the stored numbers of rows after a row was added, removed or changed.
     pub(crate) fn count(&mut self, domain: &str, old: Option<&Row>, new: Option<&Row>) {
         let key = |row: &Row| keys::count(domain, row);
         let (old, new) = (old.map(key), new.map(key));
@@ -42,8 +42,8 @@ impl State {
     }
 }
 
-/// Loads the numbers when the store is opened. If there are none, the store has no rows or was written by a version
-/// without numbers, so the rows are counted.
+/// Loads the stored numbers when the store is opened. If there are none, the rows are counted: the store has no rows,
+/// or was written by an earlier version of Baton, which did not store numbers.
 pub(crate) fn load(tree: &Tree, state: &mut State) -> Result<(), Error> {
     for (key, value) in newest(tree, state, keys::COUNT)? {
         state.counts.insert(key, read_number(&value)?);
@@ -89,8 +89,8 @@ fn read_number(value: &[u8]) -> Result<u64, Error> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Counts with the stored numbers. Returns `None` if the query has other conditions than those by which the numbers are
-/// kept.
+/// Computes a count from the stored numbers of rows. Returns `None` if the query has conditions for which no numbers
+/// are stored.
 async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Count>, Error> {
     let ListQuery {
         domain,
@@ -129,7 +129,7 @@ async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Co
     Ok(Some(count))
 }
 
-/// Counts with the stored numbers if they suffice for the query, otherwise by examining the rows.
+/// Computes a count from the stored numbers of rows if they suffice for the query, otherwise by examining the rows.
 pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     match by_numbers(shared, query).await? {
         Some(count) => Ok(count),
@@ -137,7 +137,7 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64)
     }
 }
 
-/// Counts the rows of the tables, one table after the other. A run that closes in the meantime may be counted twice or
+/// Counts the rows of the tables, one table after another. A run that closes in the meantime may be counted twice or
 /// not at all.
 async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     let mut counting = CountBuilder::new(query, at_most);

@@ -1,5 +1,5 @@
-//! The directory of a store: the process that has it open (`LOCK`), its form and id (`FORMAT`), and a batch that its
-//! log must contain (`KNOWN`).
+//! The files at the top of a store's directory. The process that has the store open locks `LOCK`. `FORMAT` contains the
+//! number of the format and the id of the store. `KNOWN` contains the number of a batch that the log must contain.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -13,14 +13,15 @@ use crate::forms::{DIRECTORY, DIRECTORY_BEFORE};
 use crate::log::sync_directory;
 use crate::private::{self, LockAttempt};
 
-/// Beginning of the file `FORMAT`, which is followed by the form and the id.
+/// Beginning of the file `FORMAT`, which is followed by the number of the format and the id.
 const FORMAT: &str = "baton embedded store, format ";
 
 /// Content of `FORMAT` in an unfinished copy of a store. No version opens such a directory as a store.
 const UNFINISHED: &str = "baton embedded store, unfinished copy, format 4\n";
 
-/// Content of `FORMAT` in an unfinished copy that was made by a version up to form 3. Those versions do not recognize
-/// [`UNFINISHED`], so they cannot continue a copy of this version, whose values have checksums.
+/// Content of `FORMAT` in an unfinished copy that was made by an earlier version of Baton, with format 3 or earlier.
+/// Such a version does not recognize [`UNFINISHED`]. It therefore cannot continue a copy that this version has begun,
+/// in which values have checksums.
 const UNFINISHED_BEFORE: &str = "baton embedded store, unfinished copy\n";
 
 /// Returns whether `FORMAT` marks an unfinished copy.
@@ -37,8 +38,9 @@ pub(crate) struct Directory {
     lock: File,
     /// Random id, chosen when the store was created.
     pub(crate) id: u64,
-    /// A batch that the log must contain. If the log ends before it, acknowledged commits were lost. `None` if the
-    /// store has not acknowledged any commits, or was written by a version without the file `KNOWN`.
+    /// Number of a batch that the log must contain. If the log ends before this batch, acknowledged commits were lost.
+    /// `None` if the store has not acknowledged any commits, or was written by an earlier version of Baton, which did
+    /// not write `KNOWN`.
     pub(crate) known: Option<u64>,
 }
 
@@ -78,7 +80,7 @@ impl Directory {
                     ),
                 })?;
                 if form != DIRECTORY {
-                    // `FORMAT` is written before any data that an earlier version would misread.
+                    // `FORMAT` is written before any data that an earlier version of Baton would misread.
                     write_id(directory, id).map_err(failed("write FORMAT in"))?;
                 }
                 id
@@ -94,8 +96,8 @@ impl Directory {
 }
 
 /// Records that the log contains this batch. Without this record, a deleted or truncated log could not be distinguished
-/// from a new log, or from one whose last batch was not written completely. The record is written with the first batch
-/// and at each start. That the log contains later batches is known from the checkpoint's position.
+/// from a new log, or from a log whose last batch was not written completely. The record is written with the first
+/// batch and at each start. After a checkpoint, the log position in redb shows how far the log must reach at least.
 pub(crate) fn record_known_batch(directory: &Path, batch: u64) -> std::io::Result<()> {
     write_whole(directory, "KNOWN", &format!("{KNOWN}{batch}\n"))
 }
@@ -129,13 +131,14 @@ fn write_whole(directory: &Path, name: &str, text: &str) -> std::io::Result<()> 
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Closing the file also unlocks it, unless a child process that is just being started still shares the file.
+        // The file is unlocked explicitly, because a child process that is just being started may share it. Closing the
+        // file would then not unlock it.
         let _ = self.lock.unlock();
     }
 }
 
-/// Creates the directories if necessary, and removes other users' permissions for existing files. The log contains the
-/// payloads of all runs and the secret of task tokens.
+/// Creates the directories if necessary, and removes other users' permissions for existing files. This is necessary
+/// because the log contains the payloads of all runs and the secret of task tokens.
 fn restrict_to_owner(directory: &Path) -> Result<(), Error> {
     let log = log_path(directory);
     let mut was_open = private::directory(directory, || private::is_empty_or_store(directory))?;
@@ -158,7 +161,7 @@ fn restrict_to_owner(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the form and the id from the content of `FORMAT`. Returns `None` if it cannot be read.
+/// Returns the number of the format and the id from the content of `FORMAT`. Returns `None` if it cannot be read.
 fn read_format(text: &str) -> Option<(u32, u64)> {
     let id = text.strip_prefix(FORMAT)?.strip_suffix('\n')?;
     let (form, id) = id.split_once(", id ")?;
@@ -196,7 +199,7 @@ impl Unfinished {
         let refused = |why: &str| Error::Failed { why: format!("`{}` {why}", directory.display()) };
         let failed = |error: std::io::Error| storage_error(&error, "make a copy in", directory);
         if directory.join("LOCK").exists() {
-            // If the directory is in use, this is reported rather than any other problem.
+            // If the directory is in use, the error message says so, even if there are other problems.
             drop(take_lock(directory)?);
         }
         let format = std::fs::read_to_string(directory.join("FORMAT")).unwrap_or_default();
@@ -255,7 +258,7 @@ fn write_format(directory: &Path) -> std::io::Result<u64> {
 
 fn write_id(directory: &Path, id: u64) -> std::io::Result<()> {
     write_whole(directory, "FORMAT", &format!("{FORMAT}{DIRECTORY}, id {id:016x}\n"))?;
-    // The directory may just have been created. This makes its entry in the parent directory durable.
+    // The directory may just have been created. Syncing its parent makes its entry there durable.
     if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent)?;
     }

@@ -44,22 +44,22 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Simulates that the machine has slept for this time, as the clock of a lease sees it.
+    /// Advances the clock of the store's lease, as if the machine had been suspended for this time.
     pub fn sleep(&self, time: Duration) {
         self.slept_ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    /// Returns how long the machine has slept.
+    /// Returns the total time that was simulated with [`sleep`](Self::sleep).
     pub fn slept(&self) -> Duration {
         Duration::from_millis(self.slept_ms.load(Ordering::SeqCst))
     }
 
-    /// Lets all further writes to the log fail after half of their bytes.
+    /// Makes all further writes to the log fail after half of their bytes.
     pub fn fail_writes(&self) {
         self.writes_fail.store(true, Ordering::SeqCst);
     }
 
-    /// Lets all further syncs of the log fail without an effect.
+    /// Makes all further syncs of the log fail without an effect.
     pub fn fail_syncs(&self) {
         self.syncs_fail.store(true, Ordering::SeqCst);
     }
@@ -78,23 +78,23 @@ impl Faults {
         Some(self.disk_free.load(Ordering::SeqCst)).filter(|bytes| *bytes != u64::MAX)
     }
 
-    /// Lets the next `times` attempts to open a log file fail, as if the process had no file descriptors left.
+    /// Makes the next `times` attempts to open a log file fail, as if the process had no file descriptors left.
     pub fn refuse_opens(&self, times: u64) {
         self.opens_refused.store(times, Ordering::SeqCst);
     }
 
-    /// Returns how many of these attempts have not happened yet.
+    /// Returns how many attempts to open a log file will still fail.
     pub fn opens_refused(&self) -> u64 {
         self.opens_refused.load(Ordering::SeqCst)
     }
 
-    /// Triggers this effect when the named step is reached next. The names of steps are listed in `checkpoint.rs` and
-    /// `log.rs`.
+    /// Triggers `action` when the step named `point` is next reached. The names of steps are listed in `checkpoint.rs`
+    /// and `log.rs`.
     pub fn at(&self, point: &str, action: FaultAction) {
         *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), action));
     }
 
-    /// Returns the number of bytes of the newest segment that are synced, and therefore survive a power failure.
+    /// Returns the number of bytes of the newest segment that are synced and therefore survive a power failure.
     pub fn synced_bytes(&self) -> u64 {
         self.synced_bytes.load(Ordering::SeqCst)
     }
@@ -103,11 +103,11 @@ impl Faults {
         self.synced_bytes.store(bytes, Ordering::SeqCst);
     }
 
-    /// Fails if a fault is set for the point of this name.
+    /// Triggers the action that was set for the step of this name, if any.
     ///
     /// # Errors
     ///
-    /// The fault.
+    /// The injected error.
     pub fn point(&self, name: &str) -> io::Result<()> {
         let mut at_point = self.at_point.lock().unwrap_or_else(PoisonError::into_inner);
         match at_point.take_if(|(point, _)| point == name) {
@@ -117,11 +117,12 @@ impl Faults {
         }
     }
 
-    /// Checks whether `length` bytes may be written. On failure returns how many of them are written before the error.
+    /// Checks whether `length` bytes may be written. If not, returns how many of the bytes are written before the
+    /// error.
     ///
     /// # Errors
     ///
-    /// The fault, and how many bytes are written before it.
+    /// The injected error, and the number of bytes to write before it occurs.
     pub fn before_write(&self, length: usize) -> Result<(), (usize, io::Error)> {
         if self.writes_fail.load(Ordering::Relaxed) {
             return Err((length / 2, io::Error::other("injected write failure")));
@@ -145,11 +146,11 @@ impl Faults {
         }
     }
 
-    /// Fails if the next sync is to fail.
+    /// Fails if [`fail_syncs`](Self::fail_syncs) was called.
     ///
     /// # Errors
     ///
-    /// The fault.
+    /// The injected error.
     pub fn before_sync(&self) -> io::Result<()> {
         if self.syncs_fail.load(Ordering::Relaxed) { Err(io::Error::other("injected sync failure")) } else { Ok(()) }
     }

@@ -1,6 +1,6 @@
-//! Deletion of runs. The head or kept head is deleted together with its row. If the run has few parts, they are deleted
-//! in the same commit. Otherwise a deletion record is written, which survives a crash, and the parts are deleted step
-//! by step.
+//! Deletion of runs. The run's head (current or replaced) is deleted together with its row. If the run has few parts,
+//! they are deleted in the same commit. Otherwise a deletion record is written, which survives a crash, and the parts
+//! are deleted in several commits.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Embedded {
     }
 }
 
-/// Deletes the head or kept head of a run if it still meets `condition`, and records that the run's parts must be
+/// Deletes a run's head (current or replaced) if it still meets `condition`, and records that the run's parts must be
 /// deleted.
 async fn forget(
     shared: &Arc<Shared>,

@@ -10,8 +10,8 @@
 //!
 //! Numbers are little-endian. The checksum of a frame (CRC-32) covers the salt of the segment, the length, the batch
 //! number and the operations. The salt is derived from the random id of the store and the number of the segment.
-//! Therefore neither the earlier content of a reused file nor a payload that looks like a frame can be mistaken for a
-//! frame, and a frame can be recognized even if the header is lost.
+//! Therefore the earlier content of a reused file, or a payload that looks like a frame, cannot be mistaken for a
+//! frame. A frame can be recognized even if the header of its segment is lost.
 
 use store::Error;
 
@@ -25,15 +25,15 @@ pub(crate) const FRAME_HEADER: usize = 16;
 const OPERATION_HEADER: usize = 9;
 /// Number of bytes needed to decide whether a frame may begin at a position.
 pub(crate) const PROBE: usize = FRAME_HEADER + OPERATION_HEADER;
-/// Maximum size of a frame. A larger one is neither written nor accepted.
+/// Maximum size of a frame. A larger frame is never written, and is not accepted when the log is read.
 pub(crate) const FRAME_MAX: usize = 256 << 20;
 
 const MAGIC: &[u8; 8] = b"BATONLOG";
 const ALIGNMENT: usize = 8;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// Maximum difference of batch numbers within a segment. Batches are numbered consecutively, so no segment can contain
-/// a larger difference.
+/// Maximum distance of a plausible batch number from the expected number. Batches are numbered consecutively, and no
+/// segment contains so many of them.
 const AHEAD_MAX: u64 = 1 << 32;
 
 /// Header of a segment.
@@ -41,7 +41,7 @@ const AHEAD_MAX: u64 = 1 << 32;
 pub struct SegmentHeader {
     /// First batch of the segment.
     pub first_batch: u64,
-    /// Salt of the checksums of its frames.
+    /// Salt of the checksums of the segment's frames.
     pub salt: u64,
 }
 
@@ -77,7 +77,7 @@ impl SegmentHeader {
     ///
     /// # Errors
     ///
-    /// What is wrong with the bytes.
+    /// A description of what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut fields = Fields(bytes);
         let read = (|| Some((fields.array::<8>()?, fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?)))();
@@ -142,7 +142,7 @@ impl Builder {
         self.bytes.len()
     }
 
-    /// Adds a put. Returns the offset of the value in the frame.
+    /// Adds an operation that sets a value. Returns the offset of the value in the frame.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> u32 {
         self.operation(PUT, key, value);
         if may_be_logged(key, value.len()) {
@@ -209,13 +209,13 @@ fn frame_crc(salt: u64, length: [u8; 4], batch: u64, operations: &[u8]) -> u32 {
 pub struct Frame<'a> {
     /// Number of the batch.
     pub batch: u64,
-    /// Its operations, encoded.
+    /// Operations of the batch, encoded.
     pub operations: &'a [u8],
-    /// Size of the frame with its padding: the next frame begins there.
+    /// Size of the frame with its padding, which is the distance to the next frame.
     pub size: usize,
 }
 
-/// Returns the size of the frame that may begin with `bytes`. Returns `None` if no frame can begin so.
+/// Returns the size of the frame that may begin with `bytes`. Returns `None` if no frame can begin with these bytes.
 pub(crate) fn frame_size(bytes: &[u8]) -> Option<usize> {
     let length = usize::try_from(Fields(bytes).u32()?).ok()?;
     (length <= FRAME_MAX).then(|| (FRAME_HEADER + length).next_multiple_of(ALIGNMENT))
@@ -247,8 +247,8 @@ pub(crate) fn may_begin(bytes: &[u8], from: u64) -> impl Iterator<Item = (usize,
     numbered.filter_map(|(index, _)| {
         let offset = (index - 1) * ALIGNMENT;
         let size = frame_size(bytes.get(offset..)?)?;
-        // Many words look like batch numbers. The operation after them is checked next, because computing a checksum
-        // may have to read megabytes.
+        // Many words look like batch numbers. The operation after the number is checked next, because checking the
+        // checksum may require reading megabytes.
         let (_, key, value) = operation_header(&mut Fields(bytes.get(offset + FRAME_HEADER..)?))?;
         (PROBE + key + value <= size).then_some((offset, size))
     })
@@ -299,7 +299,7 @@ fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation
     Some(if is_put { BatchOperation::Put { key, value, at } } else { BatchOperation::Delete { key } })
 }
 
-/// Returns whether the operation is a put, and the lengths of its key and value.
+/// Returns whether the operation sets a value (instead of deleting it), and the lengths of its key and value.
 fn operation_header(fields: &mut Fields<'_>) -> Option<(bool, usize, usize)> {
     let [kind] = fields.array()?;
     let (key, value) = (usize::try_from(fields.u32()?).ok()?, usize::try_from(fields.u32()?).ok()?);

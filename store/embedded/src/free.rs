@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::faults::Faults;
 
 /// Time for which a cached value is used. Chosen: within a second, a disk does not fill up by as much as the reserved
-/// space. Every start of a run needs the value, and should not cost a system call.
+/// space. Every start of a run needs the value, and should not make a system call for it.
 const HOLDS: Duration = Duration::from_secs(1);
 
 /// Free space below which a cached value is used only for [`VALID_WHILE_LOW`]. Chosen: more than a disk can write
@@ -43,8 +43,8 @@ impl FreeSpace {
         match *known {
             Some((at, bytes)) if at.elapsed() < holds(bytes) => bytes,
             _ => {
-                // `f_bavail` instead of `f_bfree`, because this process cannot use the space that is reserved for the
-                // administrator.
+                // Uses `f_bavail` instead of `f_bfree`, because this process cannot use the space that is reserved for
+                // the administrator.
                 let stats = rustix::fs::statvfs(&self.directory);
                 let bytes = stats.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
                 *known = Some((Instant::now(), bytes));

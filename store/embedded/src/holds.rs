@@ -1,4 +1,4 @@
-//! Holds on the log: each keeps those batches in the log that still have to be copied.
+//! Holds on the log. A hold keeps the batches in the log that its holder still has to copy.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ impl Holds {
 }
 
 impl LogHold {
-    /// Records that all batches up to this one have been copied.
+    /// Records that all batches up to `copied` have been copied.
     pub fn set(&self, copied: u64) {
         self.holds.lock().copied.insert(self.number, copied);
     }

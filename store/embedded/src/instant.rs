@@ -1,5 +1,6 @@
-//! Timestamps of batches. A batch contains its timestamp as a key-value pair, which every version can read. Timestamps
-//! are used only to restore a store to an instant, and no other module here reads a clock.
+//! Timestamps of batches. A batch contains its timestamp as a key-value pair, which earlier versions of Baton can read,
+//! too. Timestamps are used only to restore a store to an instant, and no other module of this crate reads the time of
+//! day.
 
 use bytes::Bytes;
 use store::UnixMs;
@@ -26,7 +27,7 @@ pub(crate) fn put(state: &mut State) {
     state.put(&[keys::INSTANT], Bytes::copy_from_slice(&now().to_be_bytes()), false);
 }
 
-/// Returns the timestamp of a batch. Returns `None` if the batch was written by a version without timestamps.
+/// Returns the timestamp of a batch. Returns `None` if the batch has none because an earlier version of Baton wrote it.
 pub fn of(frame: &Frame<'_>) -> Option<UnixMs> {
     operations(frame.operations).filter_map(Result::ok).filter_map(|operation| read(&operation)).last()
 }

@@ -4,17 +4,17 @@
 //! | table | key after the table's byte |
 //! |---|---|
 //! | head | domain, workflow id |
-//! | kept head | domain, workflow id, run |
+//! | kept head (of an earlier run) | domain, workflow id, run |
 //! | part | domain, workflow id, run, kind, number |
 //! | due | instant, domain, workflow id |
 //! | open row, closed row | domain, start (descending), workflow id, run |
-//! | ended row | domain, close (descending), start (descending), workflow id, run |
+//! | closed row by close (*ended row*) | domain, close (descending), start (descending), workflow id, run |
 //! | expiry | instant, domain, workflow id, run |
-//! | doomed run | domain, workflow id, run |
+//! | run whose deletion is not finished (*doomed*) | domain, workflow id, run |
 //! | mark | domain, workflow id, name |
 //! | expiry of a mark | instant, domain, workflow id, name |
 //! | number of rows | domain, open and flagged state, status |
-//! | term of an open row, of a closed row | domain, number of the term, start (descending), workflow id, run |
+//! | index entry of open row, of closed row | domain, number of type or tag, start (descending), workflow id, run |
 //! | timestamp of the newest batch | (none: there is only one) |
 
 use std::sync::Arc;
@@ -35,8 +35,9 @@ pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
 /// First byte of the keys of counts.
 pub const COUNT: u8 = b'n';
-/// The tables of terms sort before the tables of rows. A checkpoint writes in key order. If the removal of a row has
-/// reached redb, the removal of its terms has as well.
+/// Tables of the index entries of rows by workflow type and tag (*terms*). A checkpoint writes in key order, and these
+/// tables sort before the tables of rows. Therefore, if redb no longer contains a row, it no longer contains the index
+/// entries of the row.
 pub(crate) const OPEN_TERM: u8 = b'a';
 pub(crate) const CLOSED_TERM: u8 = b'b';
 pub(crate) const INSTANT: u8 = b'i';
@@ -48,7 +49,7 @@ const CHUNK: u8 = 0;
 const PACK: u8 = 1;
 const BEAT: u8 = 2;
 
-/// Appends a text so that keys sort correctly if other fields follow: a zero byte is written as 00 FF, and the text
+/// Appends a text so that keys sort correctly if other fields follow. A zero byte is written as 00 FF, and the text
 /// ends with 00 00.
 fn push_text(to: &mut Vec<u8>, text: &str) {
     for byte in text.bytes() {
@@ -77,16 +78,17 @@ pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
-/// Returns the prefix of all keys of heads, or of kept heads, whose workflow id starts with `prefix`.
+/// Returns the prefix of all keys of heads, or of heads of earlier runs, whose workflow id starts with `prefix`.
+/// `table` selects one of the two.
 pub(crate) fn workflow_id_prefix_key(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     push_text(&mut bytes, prefix);
-    // Removes the end marker of the text, so that longer texts match as well.
+    // Removes the end marker of the text, so that longer texts match, too.
     bytes.truncate(bytes.len() - 2);
     bytes
 }
 
-/// Returns the prefix of all kept heads of a workflow id.
+/// Returns the prefix of the kept heads (of earlier runs) of a workflow id.
 pub(crate) fn kept_of(key: &HeadKey) -> Vec<u8> {
     let mut bytes = start(KEPT, key, 16);
     push_key(&mut bytes, key);
@@ -129,7 +131,7 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
 /// Typical size of the key of a row, without the domain.
 const ROW_KEY_BYTES: usize = 96;
 
-/// Returns the prefix of all keys of a domain in this table of rows or of numbers.
+/// Returns the prefix of a domain's keys in a table of rows, or in the table of stored numbers of rows.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ROW_KEY_BYTES + domain.len());
     bytes.push(table);
@@ -137,7 +139,7 @@ pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the key of a row. The table of ended rows is sorted by close, the others by start.
+/// Returns the key of a row. The table `ENDED_ROW` is sorted by close, the other tables of rows by start.
 pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     if table == ENDED_ROW {
@@ -149,14 +151,15 @@ pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     bytes
 }
 
-/// Returns the prefix of all entries of a term in this table. A term is a workflow type or a tag, as a number.
+/// Returns the prefix of the index entries of a workflow type or tag in this table. `term` is its number.
 pub(crate) fn terms_of(table: u8, domain: &str, term: u64) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     bytes.extend_from_slice(&term.to_be_bytes());
     bytes
 }
 
-/// Returns the key of the entry that a row has under a term. `position` is the position of the row in lists by start.
+/// Returns the key of a row's index entry for the workflow type or tag with the number `term`. `position` is the
+/// position of the row in the list ordered by start.
 pub(crate) fn term(table: u8, domain: &str, term: u64, position: &Position) -> Vec<u8> {
     let mut bytes = terms_of(table, domain, term);
     bytes.extend_from_slice(&(!position.started_at()).to_be_bytes());
@@ -195,7 +198,7 @@ pub(crate) fn mark_expiry(at: UnixMs, key: &HeadKey, name: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the key of the stored number that counts rows like this one.
+/// Returns the key of the stored number that counts this row.
 pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
     let mut bytes = rows_of(COUNT, domain);
     bytes.push(u8::from(row.closed_at.is_none()) | u8::from(row.flagged) << 1);
@@ -203,7 +206,7 @@ pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
     bytes
 }
 
-/// The rows that a stored number counts, as read from its key.
+/// Rows that one stored number counts, as read from the key of the number.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CountKey {
     /// True for open runs.
@@ -278,7 +281,7 @@ pub(crate) fn read_due(bytes: &[u8]) -> Result<(UnixMs, HeadKey), Error> {
     read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?)))
 }
 
-/// Returns the workflow id and the run of a row from its key.
+/// Returns the workflow id and the run in the key of a row.
 pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     let is_ended = bytes.first() == Some(&ENDED_ROW);
     read(bytes, |reader| {
@@ -288,7 +291,7 @@ pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     })
 }
 
-/// Returns the position of a row in lists by start, from the key of an entry under a term.
+/// Returns the position of a row in the list ordered by start. `bytes` is the key of an index entry of the row.
 pub(crate) fn read_term(bytes: &[u8]) -> Result<Position, Error> {
     read(bytes, |reader| {
         let (_domain, _term) = (reader.text()?, reader.array::<8>()?);
@@ -297,7 +300,7 @@ pub(crate) fn read_term(bytes: &[u8]) -> Result<Position, Error> {
     })
 }
 
-/// Returns the workflow id of a head or a kept head from its key.
+/// Returns the workflow id in the key of a head, or of the head of an earlier run.
 pub(crate) fn read_workflow_id(bytes: &[u8]) -> Result<Arc<str>, Error> {
     read(bytes, |reader| {
         let key = reader.key()?;
@@ -306,7 +309,7 @@ pub(crate) fn read_workflow_id(bytes: &[u8]) -> Result<Arc<str>, Error> {
     })
 }
 
-/// Returns the domain of a row from its key.
+/// Returns the domain in the key of a row.
 pub(crate) fn read_row_domain(bytes: &[u8]) -> Result<Arc<str>, Error> {
     read(bytes, |reader| {
         let domain = reader.text()?;
@@ -343,8 +346,8 @@ pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
     read(bytes, |reader| Some((reader.key()?, reader.array()?)))
 }
 
-/// Describes, for an error message, the data stored under a key: the kind of data and, if the key can be read, the
-/// workflow, the run and the event.
+/// Describes, for an error message, the data stored under a key. The description contains the kind of data and, if the
+/// key can be read, the workflow, the run and the event.
 pub(crate) fn describe(bytes: &[u8]) -> String {
     let described = read(bytes, |reader| {
         let table = *bytes.first()?;

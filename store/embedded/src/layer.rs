@@ -1,4 +1,4 @@
-//! A layer: committed data that is not yet in redb. It is a sorted map whose entries take precedence over those in
+//! A layer: committed data that is not yet in redb. It is a sorted map whose entries take precedence over the pairs in
 //! redb. This module merges successive changes of a key.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::keys;
 
-/// Memory that an entry takes besides its key and value: a part of a node of the map, and the headers of the
+/// Memory that an entry takes in addition to its key and value: a part of a node of the map, and the headers of the
 /// allocations.
 const SLOT_OVERHEAD: usize = 128;
 
@@ -22,7 +22,7 @@ pub(crate) struct LayerValue {
     pub(crate) batch: u64,
     /// Offset of the value in the frame of that batch.
     pub(crate) at: u32,
-    /// True if neither an older layer nor redb contains the key. A deletion then need not be recorded there.
+    /// True if neither an older layer nor redb contains the key, so that its deletion need not be written to redb.
     is_new_below: bool,
 }
 
@@ -71,8 +71,9 @@ impl Layer {
         }
     }
 
-    /// Deletes a key. If it belongs to an index and redb has never contained it, its entry is removed. Otherwise the
-    /// deletion is recorded as an entry without a value, so that readers do not see it before it is durable.
+    /// Deletes a key. If the key belongs to an index, and neither redb nor an older layer contains it, its entry is
+    /// removed. Otherwise the deletion is recorded as an entry without a value, so that readers see the deletion only
+    /// when it is durable.
     pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
         let is_index = key.first().is_some_and(|table| keys::INDEXES.contains(table));
         match self.slots.entry(Box::from(key)) {

@@ -1,6 +1,6 @@
 //! The lease of a store that is copied to an archive: the time for which the store may acknowledge commits after its
-//! last write to the archive. A standby waits for the same time before it takes over. The shipping thread renews the
-//! lease.
+//! last write to the archive. A standby waits for the same time before it takes over, so that two stores never
+//! acknowledge commits at the same time. The shipping thread renews the lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,8 @@ impl Lease {
         }
     }
 
-    /// Returns whether the lease has expired, because the last write to the archive is longer ago than its length.
+    /// Returns whether the lease has expired, because more time than its length has passed since the last write to the
+    /// archive.
     pub fn is_over(&self) -> bool {
         let written_at = self.written_at.load(Ordering::SeqCst);
         let is_over = written_at == OVER || u128::from(self.now().saturating_sub(written_at)) > self.length.as_millis();
@@ -57,7 +58,7 @@ impl Lease {
         is_over
     }
 
-    /// Returns the reason that is given when an expired lease stops the store.
+    /// Returns the error message for a store that stops because its lease has expired.
     pub fn expired_reason(&self) -> String {
         format!(
             "the archive `{}` was unreachable for longer than --ship-lease, and another store may have taken over",

@@ -1,12 +1,13 @@
 //! The embedded store: one process, one directory, and commits that are durable before they are acknowledged.
 //!
-//! A commit compares and swaps a head in memory (or in redb), appends to the open batch of a segmented log, and waits
-//! for the one sync that makes the whole batch durable. Data that is in the log but not yet in redb is held in memory.
-//! In the background, it is written to redb. Values that were overwritten or deleted in the meantime are never written
-//! there. Large values stay in the log. `docs/adr/0002-embedded-engine.md` gives the reasons.
+//! A commit compares the current head with the expected head and replaces it in memory. It is added to the open batch
+//! of a segmented log, and then waits for the sync that makes the whole batch durable. Committed data is held in memory
+//! until it has been written to redb, an embedded key-value database, in the background. Values that were overwritten
+//! or deleted in the meantime are never written to redb. Large values stay in the log.
+//! `docs/adr/0002-embedded-engine.md` gives the reasons.
 //!
-//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. It does not interpret bodies. The crate
-//! `baton-store-archive` copies stores and keeps further files there.
+//! The store owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. It does not interpret the bodies of
+//! heads. The crate `baton-store-archive` copies stores and keeps further files in the same directory.
 
 mod background;
 mod checkpoint;
@@ -67,8 +68,8 @@ use store::{
 pub use crate::options::{Options, Recovery};
 pub use crate::source::LogSource;
 
-/// The files of a store, for the crate that copies them. This is not part of the API of the store: it changes with its
-/// format.
+/// Access to the files of a store, for the crate `baton-store-archive`, which copies stores. This module is not part of
+/// the store's API: it changes with the format of the files.
 #[doc(hidden)]
 pub mod files {
     pub use crate::directory::{Unfinished, draw_id, tree_path};
@@ -133,7 +134,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_blocking(options: &Options) -> Result<Self, Error> {
         Ok(Self::new(open::open(options)?))
     }
@@ -151,7 +152,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn compact(directory: impl AsRef<Path>) -> Result<(), Error> {
         let directory = directory.as_ref().to_owned();
         blocking(move || {
@@ -177,14 +178,14 @@ impl Embedded {
         self.recovery
     }
 
-    /// Returns how many bytes of memory are used for data that is not yet in redb: now, and at most so far.
+    /// Returns the current and the highest number of bytes of memory used for data that is not yet in redb.
     pub fn memory_bytes(&self) -> (usize, usize) {
         let state = self.shared.lock();
         (state.bytes(), state.most_bytes)
     }
 
-    /// Returns whether data of this store may still be returned to callers. After the lease has expired, it may not,
-    /// because another store may have taken over.
+    /// Returns whether data of this store may still be returned to callers. If the store is copied to an archive, this
+    /// is false after its lease has expired, because a standby may have taken over.
     pub fn may_answer(&self) -> bool {
         self.shared.lease.get().is_none_or(|lease| !lease.is_over())
     }
@@ -208,12 +209,12 @@ struct Parts {
     directory: Option<Directory>,
 }
 
-/// Maximum time that closing waits for the archive. Chosen: data that does not arrive within this time is copied after
-/// the next start.
+/// Maximum time for which closing waits until all commits are in the archive. Chosen: longer waits are unnecessary,
+/// because the next start copies the rest.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 
 impl Parts {
-    /// Stops the threads and releases the files. With the phase `Closing`, the threads finish their work first.
+    /// Stops the threads and releases the files. If `phase` is `Closing`, the threads finish their work first.
     fn stop(self, phase: Phase) -> Result<(), Error> {
         self.shared.set_phase(phase);
         for thread in self.threads {

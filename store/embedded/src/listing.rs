@@ -1,5 +1,6 @@
-//! Lists of rows: by start (open and closed rows are separate) or by close, for one workflow id, for a rare prefix of
-//! workflow ids, and for a workflow type or tag (`terms.rs`).
+//! Lists of runs. Three tables of rows are sorted like lists: open runs by start, closed runs by start, and closed runs
+//! by close. Lists of one workflow id, of a rare prefix of workflow ids, and of a workflow type or tag (`terms.rs`) do
+//! not examine all rows of a table.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +15,8 @@ use crate::record::{decode_head, decode_row};
 use crate::shared::Shared;
 use crate::terms;
 
-/// Maximum number of heads, and of kept heads, that are examined for a prefix of workflow ids. If more match, the
-/// prefix is not rare, and the rows are examined in the order of the list instead.
+/// Maximum number of current heads, and of heads of earlier runs, that are examined for a prefix of workflow ids. If
+/// more match, the prefix is not rare, and the rows are examined in the order of the list instead.
 const HEADS_READ_MAX: usize = 1_000;
 
 pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
@@ -41,7 +42,8 @@ pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&
 /// Returns all runs whose workflow id starts with the prefix in the query. Other conditions are ignored. Returns `None`
 /// if the query has no prefix or too many runs match.
 ///
-/// Heads are read before kept heads. A head that is replaced in the meantime is then found among the kept heads.
+/// Current heads are read before the kept heads of earlier runs. If a head is replaced in the meantime, it is then
+/// found among the kept heads.
 pub(crate) async fn find_few_by_prefix(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Vec<Listed>>, Error> {
     let Some(prefix) = &query.workflow_id_prefix else { return Ok(None) };
     let mut few = Vec::new();

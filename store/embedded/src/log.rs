@@ -1,11 +1,11 @@
-//! The files of the log: appending to the current segment, switching to the next one, and dropping old ones. The order
-//! of renames and syncs makes a crash between any two of them harmless. [`crate::recovery`] reads the log when a store
-//! is opened.
+//! The files of the log: appending to the current segment, switching to the next segment, and dropping old segments.
+//! The order of renames and syncs makes a crash between any two of these steps harmless. [`crate::recovery`] reads the
+//! log when a store is opened.
 //!
-//! Segments are numbered. The next segment (the spare) is prepared in the background under its final name: it is either
-//! filled with zeros, or a reused segment whose header was erased. All of this is durable, so that switching to it
-//! takes only a write of the header with the first frame, and one sync. This sync takes 0.09 ms. It would take 0.15 ms
-//! if it had to grow the file, and 30 ms if it included a rename.
+//! Segments are numbered. The next segment (the spare) is prepared in the background under its final name. It is either
+//! filled with zeros, or a reused segment whose header was erased. It is durable before it is used, so that switching
+//! to it takes only a write of the header with the first frame, and one sync. This sync takes 0.09 ms. It would take
+//! 0.15 ms if it had to grow the file, and 30 ms if it included a rename.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -32,15 +32,16 @@ use crate::private;
 const SPARES: usize = 2;
 /// Number of zero bytes that are written at a time.
 const ZEROS: usize = 256 << 10;
-/// Free disk space below which the log is not kept for copying to an archive. Chosen: four times the usual size of the
-/// log that waits for a checkpoint. An archive that cannot be reached must never fill the disk.
+/// Minimum free disk space for keeping log that an archive has not copied yet. Chosen: four times the usual size of the
+/// log that waits for a checkpoint. Log that is kept for an unreachable archive must never fill the disk.
 const HELD_FREE_MIN: u64 = 256 << 20;
 
 /// The segments of the log.
 #[derive(Debug)]
 pub(crate) struct Segments {
     directory: PathBuf,
-    /// The directory, which is held open: making names in it durable must not depend on a free file descriptor.
+    /// The directory, which is held open. New names in the directory can then be made durable even if no file
+    /// descriptor is free.
     names: File,
     pub(crate) opening: Arc<Opening>,
     id: u64,
@@ -49,14 +50,14 @@ pub(crate) struct Segments {
     /// End of the data in the newest segment.
     tail_end: AtomicU64,
     files: Mutex<SegmentFiles>,
-    /// Has a separate lock, because `files` is locked while a name is made durable.
+    /// Locations of large values. They have a separate lock, because `files` stays locked while a name is made durable.
     values: Mutex<LoggedValues>,
     pub(crate) syncs: AtomicU64,
     sync_latency: LatencyRecorder,
     pub(crate) bytes_written: AtomicU64,
-    /// Positions up to which copies in progress have copied the log.
+    /// Holds of backups and of shipping, which keep log that they have not copied yet.
     pub(crate) holds: Arc<Holds>,
-    /// Maximum number of bytes of the log that are kept for copies in progress.
+    /// Maximum number of bytes of the log that are kept because of holds.
     held_bytes: u64,
     free: FreeSpace,
 }
@@ -75,11 +76,11 @@ struct SegmentFiles {
 /// A segment of the log.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// Its number.
+    /// Number of the segment.
     pub number: u64,
-    /// Its first batch.
+    /// First batch of the segment.
     pub first_batch: u64,
-    /// Its size.
+    /// Size of the segment in bytes.
     pub bytes: u64,
 }
 
@@ -99,7 +100,7 @@ pub(crate) struct FoundLog {
 ///
 /// # Errors
 ///
-/// The error of the system.
+/// The error of the operating system.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
@@ -184,19 +185,21 @@ impl Segments {
         file.write_all(bytes)
     }
 
-    /// Prepares the next segment, unless one is prepared. It is written in small pieces, and `between` is called after
-    /// each: a sync of many megabytes would delay the syncs of commits. Must not be called by the thread that commits.
+    /// Prepares the next segment, unless one is already prepared. The segment is written in small pieces, because a
+    /// sync of many megabytes would delay the syncs of commits. `between` is called after each piece. Must not be
+    /// called by a thread that commits.
     pub(crate) fn prepare_spare(&self, between: impl Fn()) -> io::Result<()> {
         if !self.files().spares.is_empty() {
             return Ok(());
         }
         let create = || self.faults.before_open().and_then(|()| private::create(&self.directory.join(NEW)));
-        // If no segment can be prepared, the commits create one themselves.
+        // If no segment can be prepared, commits create their segment themselves.
         let Some(mut file) = self.opening.if_possible(create)? else { return Ok(()) };
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
-        // If segments are kept for their values, they are not reused. Filling a new segment with zeros would then mean
-        // writing it twice. Its syncs take longer without zeros, but that is negligible for batches with large values.
+        // If the next segment will probably be kept for its large values, it is not filled with zeros. The zeros would
+        // double the bytes written, and the segment could not be reused later. Without zeros, syncs take longer, but
+        // the difference is negligible for batches with large values.
         if self.values().next_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;
@@ -218,8 +221,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Renames the file `NEW` to the next segment number, durably. The lock is held, so that the number is not used by
-    /// others.
+    /// Renames the file `NEW` to the next segment number, durably. The lock is held, so that no other thread uses the
+    /// number.
     fn number(&self, files: &mut SegmentFiles, file: File) -> io::Result<()> {
         self.faults.point("segment: named")?;
         let number = files.next + files.spares.len() as u64;
@@ -234,7 +237,7 @@ impl Segments {
     /// Opens the next segment and writes its header. The header is not durable yet.
     fn next(&self, first_batch: u64) -> io::Result<OpenSegment> {
         let mut is_again = false;
-        // The lock is not held while this waits between attempts.
+        // The lock is not held while `patiently` waits between attempts.
         let (mut files, mut file, is_new) = self.opening.patiently(|| {
             let mut files = self.files();
             if let Some(file) = files.spares.pop_front() {
@@ -271,7 +274,8 @@ impl Segments {
     }
 
     /// Returns the batch up to which the log may be dropped. `position` is the batch up to which redb contains
-    /// everything. Data that still has to be copied is kept, unless it takes more space than allowed.
+    /// everything. Batches that still have to be copied to an archive are kept if they do not take more space than
+    /// allowed.
     fn may_go(&self, position: u64) -> u64 {
         let Some(copied) = self.holds.copied().filter(|copied| *copied < position) else { return position };
         let is_too_much = self.bytes() > self.held_bytes + self.segment_bytes * SPARES as u64;
@@ -291,8 +295,8 @@ impl Segments {
     }
 
     /// Removes the segments that contain only batches up to `position`, or keeps them for reuse. The newest segment
-    /// that is known to contain a batch is never removed: a segment that was only begun may be empty after a crash, and
-    /// a log without batches would be treated as lost.
+    /// that is known to contain a batch is never removed. A newer segment may be empty after a crash, and a log without
+    /// batches would be treated as lost.
     ///
     /// A segment with large values that stay in the log is renamed instead. It is then no longer part of the log.
     pub(crate) fn drop_through(&self, position: u64, has_values: impl Fn(u64) -> bool) -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! The end of the log, which the thread that writes owns: the writer, a buffer for a batch, and data on the last batch.
+//! The end of the log: the writer, a buffer for a batch, and data on the last batch. The thread that writes the log
+//! owns it.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,11 +12,12 @@ use crate::frame::Builder;
 use crate::log::Tail;
 use crate::opening::Opening;
 
-/// Maximum duration of the last sync at which a caller that commits writes the next batch itself, which blocks its
-/// thread. Chosen: this saves two thread switches of about 0.1 ms, so it gains little with a slower disk.
+/// Longest last sync after which a caller that commits writes the next batch itself, instead of the committer thread.
+/// This blocks the caller's thread, but saves two thread switches of about 0.1 ms. Chosen: on a disk with slower syncs,
+/// the saving is small compared with the sync.
 pub(crate) const SHORT_SYNC: Duration = Duration::from_micros(500);
-/// Maximum size of a batch that a caller writes itself. Chosen: a larger batch takes longer than the duration of the
-/// last batch suggests.
+/// Maximum size of a batch that a caller writes itself. Chosen: the duration of the last sync does not predict that of
+/// a larger batch.
 pub(crate) const SMALL_BATCH: usize = 64 << 10;
 
 /// The end of the log. Only the thread that owns it may write.
@@ -23,8 +25,8 @@ pub(crate) const SMALL_BATCH: usize = 64 << 10;
 pub(crate) struct LogEnd {
     tail: Tail,
     pub(crate) builder: Builder,
-    /// Directory of a store that has no batch yet. The existence of the log must be recorded there before the first
-    /// batch is acknowledged.
+    /// Directory of a store that has no batch yet, otherwise `None`. Before the first batch is acknowledged, the file
+    /// `KNOWN` in this directory must record that the log has a batch.
     first: Option<PathBuf>,
     last: Option<LastBatch>,
 }
@@ -42,9 +44,9 @@ impl LogEnd {
         Self { tail, builder: Builder::default(), first, last: None }
     }
 
-    /// Returns whether a caller that commits should write a batch of this size itself. This is so if the batch is
-    /// small, the last batch had a single commit, and at least as much time has passed since its end as it took. Under
-    /// more load, concurrent commits should share a sync instead.
+    /// Returns whether a caller that commits should write a batch of this size itself. The batch must be small, and the
+    /// last batch must have had a single commit. The log must have been idle for at least as long as the last batch
+    /// took. Under more load, concurrent commits should share a sync instead.
     pub(crate) fn allows_writing_inline(&self, bytes: usize) -> bool {
         let is_idle = |last: &LastBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
         self.last.as_ref().is_some_and(is_idle) && self.first.is_none() && bytes <= SMALL_BATCH && self.tail.fits(bytes)

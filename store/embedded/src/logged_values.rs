@@ -1,4 +1,4 @@
-//! Large values that stay in the log instead of being copied to redb: which values these are, and where they are.
+//! Large values that stay in the log instead of being copied to redb: which values stay there, and where they are.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::keys;
 /// space in redb than its location would.
 pub(crate) const LOGGED_VALUE_MIN: usize = 4 << 10;
 
-/// Minimum part of a segment, in quarters, that must consist of such values so that the segment is kept for them. All
-/// of the segment is kept, including other data.
+/// Minimum fraction of a segment, in quarters, that must consist of values that may stay in the log. If the fraction is
+/// smaller, the segment is not kept for these values, because keeping a segment also keeps all its other data.
 const WORTH_QUARTERS: u64 = 3;
 
-/// Returns whether a value may stay in the log. Only parts may, because they are written once and read as a whole.
-/// Other values are overwritten often.
+/// Returns whether a value may stay in the log. Only parts of runs may, because they are written once and read as a
+/// whole. Other values are overwritten often.
 pub(crate) fn may_be_logged(key: &[u8], length: usize) -> bool {
     length >= LOGGED_VALUE_MIN && can_be_logged(key)
 }
@@ -25,9 +25,9 @@ pub(crate) fn can_be_logged(key: &[u8]) -> bool {
 /// Locations of large values that may stay in the log and are not yet in redb.
 #[derive(Debug, Default)]
 pub(crate) struct LoggedValues {
-    /// Segment and offset of each batch that contains such values.
+    /// Segment and offset of each batch that contains values that may stay in the log.
     batches: BTreeMap<u64, (u64, u64)>,
-    /// For each segment, the bytes of its frames, and the bytes of such values in them.
+    /// For each segment, the bytes of its frames, and the bytes of values that may stay in the log.
     segments: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -41,8 +41,8 @@ impl LoggedValues {
         }
     }
 
-    /// Returns the segment and offset of the value at `at` in the frame of a batch. Returns `None` if its segment has
-    /// too few values to be kept for them.
+    /// Returns the segment and offset of the value at `at` in the frame of a batch. Returns `None` if the segment
+    /// contains too few large values to be kept.
     pub(crate) fn place(&self, batch: u64, at: u32) -> Option<(u64, u64)> {
         let (segment, offset) = *self.batches.get(&batch)?;
         self.segments.get(&segment).is_some_and(is_worth_it).then_some((segment, offset + u64::from(at)))
@@ -54,8 +54,8 @@ impl LoggedValues {
         self.segments.values().next_back().is_some_and(is_worth_it)
     }
 
-    /// Forgets batches up to `through`, which are now in redb, and segments before `before`, which are no longer in the
-    /// log.
+    /// Removes the locations of batches up to `through`, which are now in redb, and the sizes of segments before
+    /// `before`, which are no longer in the log.
     pub(crate) fn forget(&mut self, through: u64, before: u64) {
         self.batches = self.batches.split_off(&(through + 1));
         self.segments = self.segments.split_off(&before);

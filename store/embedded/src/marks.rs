@@ -83,7 +83,7 @@ pub(crate) async fn forget_expired(
     let durable = shared.with(&places, |state, found| {
         for ((place, (index, _)), found) in places.iter().zip(&expired).zip(found) {
             state.delete(index);
-            // The entry may belong to a mark that was replaced by one that expires later.
+            // The index entry may belong to a mark that was replaced. The current mark may expire later.
             let is_over = match found.value.as_ref().map(read).transpose()? {
                 Some((expires_at, _)) => expires_at <= now,
                 None => false,

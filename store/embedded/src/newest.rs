@@ -8,8 +8,8 @@ use std::sync::MutexGuard;
 use crate::shared::{Shared, State};
 use crate::tree::Snapshot;
 
-/// Values read from redb, for keys that were not in memory. `epoch` is the number of layers written to redb at that
-/// time.
+/// Values read from redb, for keys that were not in memory. `epoch` is the number of layers that had been written to
+/// redb at that time.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     epoch: Option<u64>,
@@ -24,8 +24,8 @@ pub(crate) struct FoundValue {
 }
 
 impl Shared {
-    /// Returns the state if the newest values of all `keys` are known: in memory, or in `fetched` if that is still
-    /// current. Otherwise returns a snapshot of redb, from which they must be fetched.
+    /// Returns the state if the newest values of all `keys` are known, either from memory or from `fetched` if no layer
+    /// was written to redb since. Otherwise returns a snapshot of redb, from which they must be fetched.
     fn plan(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<ReadPlan<'_>, Error> {
         let state = self.open()?;
         let is_current = fetched.epoch == Some(state.epoch);

@@ -53,7 +53,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         }
         for operation in operations(frame.operations) {
             match operation? {
-                // It is not known here whether redb contains the key, because a checkpoint may have been interrupted.
+                // The value may or may not be in redb already, because a checkpoint may have been interrupted.
                 BatchOperation::Put { key, value, at } => {
                     logged += if may_be_logged(key, value.len()) { value.len() as u64 } else { 0 };
                     state.active.put(key, Bytes::copy_from_slice(value), frame.batch, at, false);
@@ -71,7 +71,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let known = recovered.last_batch;
     if known > 0 && directory.known != Some(known) {
         match record_known_batch(&options.directory, known) {
-            // The old content of `KNOWN` is still correct. It only names an earlier batch.
+            // `KNOWN` cannot be updated on a full disk. Its old content is still correct: it names an earlier batch.
             Err(error) if directory.known.is_some() && error.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::warn!(%error, "cannot write KNOWN");
             }
@@ -110,9 +110,9 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), recovery, source })
 }
 
-/// Frees memory while the log is applied. The first full layer is set aside for the checkpoint thread, which writes it
-/// after the store is open. If another layer becomes full, the layer that was set aside is written here, because at
-/// most two layers are in memory. Returns the number of layers written.
+/// Frees memory while the log is applied. The first full layer (data that is not yet in redb) is set aside for the
+/// checkpoint thread, which writes it after the store is open. If another layer becomes full, this function writes the
+/// layer that was set aside, because at most two layers may be in memory. Returns the number of layers written.
 fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Error> {
     let older = state.frozen.take();
     if let Some(older) = &older {
@@ -122,8 +122,8 @@ fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Er
     Ok(u64::from(older.is_some()))
 }
 
-/// Returns the segments that are kept for the large values in them, with their sizes, and deletes those that are not
-/// needed. Fails if a needed segment is missing and is not part of the log either.
+/// Returns the segments that are kept for the large values in them, with their sizes, and deletes kept segments that
+/// are not needed. Fails if a needed segment is missing and is not part of the log either.
 fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64>, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the segments of values in", log);
     let found = find_values(log).map_err(failed)?;

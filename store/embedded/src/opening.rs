@@ -60,7 +60,7 @@ impl Opening {
         }
     }
 
-    /// Ends all waits, now and in the future.
+    /// Ends all current waits, and makes all later waits return at once.
     pub(crate) fn stop(&self) {
         *self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stopped.notify_all();

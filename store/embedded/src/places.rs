@@ -1,9 +1,9 @@
 //! redb's tables for large values that stay in the log: where each value is, and how many bytes of each segment are
-//! still needed. They also determine when no reader needs a segment any more.
+//! still needed. This module also determines when no reader needs a segment any more.
 //!
-//! For such a value, the map contains a marker, and `places` contains its location under the same key. Rows consist of
-//! 8-byte big-endian numbers and a checksum. Thus all tables have the same type: each further type of table would add
-//! about 60 KB to the program.
+//! For such a value, redb's table of all pairs (the map) contains a marker, and the table `places` contains its
+//! location under the same key. Rows of the tables in this module consist of 8-byte big-endian numbers and a checksum.
+//! With this form, all tables have the same Rust type. Each further type would add about 60 KB to the program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ type BytewiseTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
 const PLACES: Bytewise = TableDefinition::new("places");
 /// Table with the keys of these values, by the segment and the offset of the value.
 const LOGGED: Bytewise = TableDefinition::new("staying");
-/// Table with the bytes of needed values in each segment, now and at most, by segment.
+/// Table with the number of bytes of needed values in each segment (now, and the maximum so far), by segment.
 const SEGMENTS: Bytewise = TableDefinition::new("segments");
 
 fn row<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
@@ -55,8 +55,8 @@ fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageE
     }
 }
 
-/// Adds checksums to those rows of earlier versions that contain the locations of these keys. For each key, returns
-/// whether it has a location.
+/// Adds checksums to the rows of `places` with these keys, which an earlier version of Baton wrote without checksums.
+/// Returns for each key whether `places` has a row.
 pub(crate) fn seal_places<'a>(
     txn: &WriteTransaction,
     keys: impl Iterator<Item = &'a [u8]>,
@@ -73,7 +73,7 @@ pub(crate) fn seal_places<'a>(
     Ok(have_places)
 }
 
-/// Adds checksums to all rows of the table of segments.
+/// Adds checksums to all rows of the table `segments`, which an earlier version of Baton wrote without checksums.
 pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
     let mut segments = txn.open_table(SEGMENTS)?;
     let mut rows = Vec::new();
@@ -87,22 +87,22 @@ pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Bytes of needed values in each segment: the current number and the highest so far.
+/// Number of bytes of needed values in each segment: now, and the maximum so far.
 pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 
-/// Segments that are needed according to the last transaction.
+/// Segments that contain needed values according to the last durable transaction.
 #[derive(Debug, Default)]
 pub(crate) struct NeededSegments {
     needed: Needs,
-    /// Segments that are no longer needed, oldest first. Each group has a token, which is also held by all readers that
-    /// may still read these segments.
+    /// Segments that are no longer needed, oldest first. Each group has a token. Readers that may still read these
+    /// segments hold the same token.
     unneeded: VecDeque<(Arc<()>, Vec<u64>)>,
-    /// Token that readers take when they start now.
+    /// Token for readers that start now.
     reading: Arc<()>,
 }
 
 impl NeededSegments {
-    /// Loads the needed segments, creating the tables if necessary.
+    /// Loads which segments contain needed values, creating the tables if necessary.
     pub(crate) fn load(txn: &WriteTransaction) -> Result<Self, redb::Error> {
         txn.open_table(PLACES)?;
         txn.open_table(LOGGED)?;
@@ -161,7 +161,7 @@ impl NeededSegments {
         unread
     }
 
-    /// Returns the segments of which less than half is still needed.
+    /// Returns the segments of whose values less than half is still needed, by bytes.
     pub(crate) fn half_unneeded(&self) -> Vec<u64> {
         let needed = self.needed.iter();
         needed.filter(|(_, (now, most))| *now < most.div_ceil(2)).map(|(segment, _)| *segment).collect()
@@ -173,7 +173,7 @@ pub(crate) struct PlaceChanges<'a> {
     places: BytewiseTable<'a>,
     logged: BytewiseTable<'a>,
     segments: BytewiseTable<'a>,
-    /// False if no value has a location, so that there is nothing to remove.
+    /// True if the table `places` may contain locations. Otherwise there is nothing to remove.
     has_any: bool,
     changed: Needs,
 }
@@ -207,7 +207,8 @@ impl<'a> PlaceChanges<'a> {
         };
         let place = match place {
             Ok(place) => place,
-            // No reader needs the value any more. Only its segment is kept longer than necessary.
+            // The value is removed, so no reader needs its location. The only effect is that its segment is kept longer
+            // than necessary.
             Err(error) => {
                 tracing::error!(of = keys::describe(key), %error, "the location of a removed value is damaged");
                 return Ok(());
@@ -267,7 +268,8 @@ pub(crate) fn logged_values_in(
     Ok(found)
 }
 
-/// Returns whether a segment contains any value that stays in the log. The values are read, not the row of the segment.
+/// Returns whether a segment contains any value that stays in the log. This examines the table of these values instead
+/// of relying on the stored number of needed bytes of the segment.
 pub(crate) fn has_logged_value(txn: &ReadTransaction, segment: u64) -> Result<bool, redb::Error> {
     let logged = txn.open_table(LOGGED)?;
     let mut found = logged.range(row([segment]).as_slice()..row([segment + 1]).as_slice())?;
@@ -287,7 +289,8 @@ impl StoredLoggedValues {
         Ok(Self { places: Arc::new(txn.open_table(PLACES)?), files: Arc::clone(files), _reading: reading })
     }
 
-    /// Returns the location of a value. The map contains a marker for its key.
+    /// Returns the location of a value that stays in the log. Called for keys for which the map in redb contains the
+    /// marker of such a value.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<LogPlace>, StorageError> {
         let place = self.places.get(key)?.map(|place| unsealed(key, place.value())).transpose()?;
         Ok(place.map(LogPlace::of_numbers))

@@ -1,5 +1,5 @@
 //! File permissions of the data directory: only the owner has access. Files and directories are created with these
-//! permissions, and permissions of other users are removed. The audit log uses this module as well.
+//! permissions, and permissions of other users are removed. The audit log uses this module, too.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -23,7 +23,7 @@ const MOUNT_POINT: &str = "lost+found";
 ///
 /// # Errors
 ///
-/// As for opening any file, and if the permissions cannot be changed.
+/// The error of opening the file or of changing its permissions.
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.mode(FILE_MODE).open(path)?;
     let mode = file.metadata()?.permissions().mode();
@@ -37,7 +37,7 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// As for [`open`].
+/// The errors of [`open`].
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
@@ -55,7 +55,7 @@ pub enum LockAttempt {
 ///
 /// # Errors
 ///
-/// As for [`open`], and if the file cannot be locked or written.
+/// The errors of [`open`], and the error of locking or writing the file.
 pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     let mut file = open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
     match file.try_lock() {
@@ -72,8 +72,8 @@ pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     Ok(LockAttempt::Ours(file))
 }
 
-/// Creates a directory. If it exists, removes permissions of other users, provided that `is_ours` returns `true` for
-/// its content. `is_ours` is called only if other users have permissions.
+/// Creates a directory. If it exists and other users have permissions, calls `is_empty_or_store`. If the result is
+/// `true`, removes these permissions. Otherwise fails.
 ///
 /// Returns whether other users had permissions.
 ///
@@ -86,7 +86,7 @@ pub fn directory(path: &Path, is_empty_or_store: impl FnOnce() -> io::Result<boo
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
     match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
-        // The umask may have removed permissions of the owner as well.
+        // The umask may have removed permissions of the owner, too.
         Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE)).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),

@@ -5,8 +5,8 @@ use store::listing::Position;
 
 use crate::keys;
 
-/// Maximum number of rows that one page examines, however many of them match. If the page has not found enough rows by
-/// then, it is short, and the next page continues there.
+/// Maximum number of rows that one page examines, however many of them match. A page that reaches this number ends,
+/// even if it is not full. The next page continues after the last examined row.
 pub(crate) const ROWS_READ_MAX: usize = 4096;
 
 /// Returns the tables that may contain rows for a query.
@@ -26,8 +26,8 @@ pub(crate) fn rows_between(table: u8, query: &ListQuery, after: Option<&Position
     bounds(&keys::rows_of(table, &query.domain), query, after)
 }
 
-/// Returns the key range of the keys with a prefix that are within the query's time range and after `after`, the last
-/// key of the previous page. In the keys, the time follows the prefix.
+/// Returns the range of keys that consist of `prefix`, an instant and further fields. The range is limited to the
+/// query's time range and to keys after `after`, the last key of the previous page.
 pub(crate) fn bounds(prefix: &[u8], query: &ListQuery, after: Option<Vec<u8>>) -> (Vec<u8>, Vec<u8>) {
     let at = |instant: u64| {
         let mut key = prefix.to_vec();

@@ -1,9 +1,9 @@
 //! Reads of single keys, and of key ranges. The data in memory and in redb is merged, and data that is not durable is
 //! never returned.
 //!
-//! A single key is read on the caller's thread: the upper levels of redb's tree are cached, so it takes microseconds,
-//! which is less than switching to another thread. A range may need many pages, so it is read on a thread that may
-//! block.
+//! A single key is read on the caller's thread. The upper levels of redb's tree are cached, so the read takes
+//! microseconds, which is less than switching to another thread takes. A range may need many pages, so it is read on a
+//! thread that may block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,11 @@ use crate::record::decode_head;
 use crate::shared::{Frozen, Shared};
 use crate::tree::{Pairs, Snapshot};
 
-/// Maximum number of entries of the active layer that are copied or looked up under the lock at a time.
+/// Maximum number of entries of the active layer (newest data in memory) that are copied or looked up under the lock at
+/// a time.
 pub(crate) const COPY: usize = 512;
 
-/// Pairs of a part of a range, and whether the range ends with them.
+/// Pairs read from a range, in order, and whether the range ends with them.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub(crate) pairs: Vec<(Bytes, Bytes)>,
@@ -130,7 +131,7 @@ impl Shared {
     }
 
     /// Returns the entries of both layers and redb in a range, from the same moment. At most [`COPY`] entries of the
-    /// active layer are copied under the lock, and if there are more, the range is shortened accordingly.
+    /// active layer are copied under the lock, and if the range has more entries, it is shortened accordingly.
     fn layers(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Layers, Error> {
         let state = self.open()?;
         let range = state.active.range(from, to);
@@ -157,7 +158,7 @@ struct Layers {
     snapshot: Snapshot,
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Position from which the range must be read further. `None` if these layers cover the whole range.
+    /// Key from which the rest of the range must be read. `None` if these layers cover the whole range.
     next: Option<Vec<u8>>,
     is_reverse: bool,
 }
@@ -259,7 +260,7 @@ pub(crate) async fn due(
     let mut from = vec![keys::DUE];
     if let Some(after) = after {
         from = keys::due(after.at, &after.key);
-        // The smallest key after the entry.
+        // Begins with the smallest key after the entry.
         from.push(0);
     }
     if from >= to {

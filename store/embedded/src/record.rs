@@ -1,4 +1,4 @@
-//! Encodings of heads and rows: a byte for the form, then CBOR.
+//! Encodings of heads and rows: a byte with the number of the format, then CBOR.
 
 use std::sync::Arc;
 

@@ -28,9 +28,9 @@ pub(crate) struct Recovered {
     pub(crate) bytes_cut: u64,
     /// Segments that contain frames. Each frame is one batch.
     pub(crate) segments: Vec<Live>,
-    /// Large values in these segments that may stay in the log.
+    /// Large values that may stay in the log, in these segments.
     pub(crate) values: LoggedValues,
-    /// Number that no segment has used.
+    /// Smallest number that no segment has used.
     pub(crate) next_number: u64,
 }
 
@@ -94,7 +94,7 @@ fn missing(directory: &Path, batch: u64, found: &str) -> Error {
 struct FoundSegment {
     segment: SegmentReader,
     number: u64,
-    /// End of the frames in the segment, and the checksum of everything before it.
+    /// Offset at which the frames of the segment end. `read` is the checksum of all bytes before this offset.
     end: u64,
     read: crc32fast::Hasher,
 }
@@ -176,8 +176,9 @@ impl FoundSegment {
         self.end += bytes.len() as u64;
     }
 
-    /// Ends the last segment after its frames, and rewrites it before its content is used: its last frames may be only
-    /// in the page cache, and after a failed sync, the kernel treats them as written although they are not.
+    /// Truncates the last segment after its frames, and writes its content again, because the last frames may be only
+    /// in the page cache. This can happen after a failed sync: the kernel then treats the frames as written although
+    /// they are not.
     fn cut(self) -> Result<u64, Error> {
         let Self { segment, end, read, .. } = self;
         let used_bytes = segment.used_bytes(end)?;

@@ -12,15 +12,15 @@ use crate::frame::{FRAME_HEADER, PROBE, frame_at, frame_size, may_begin};
 use crate::instant;
 use crate::names::{salt, segment_path};
 
-/// Number of bytes that are read at a time. For a larger frame, more are read.
+/// Number of bytes that are read at a time. For a larger frame, more bytes are read.
 const READ_BYTES: usize = 256 << 10;
 
 /// A segment of the log, opened for reading.
 pub struct SegmentReader {
     file: File,
-    /// Its file.
+    /// Path of the segment's file.
     pub path: PathBuf,
-    /// Salt of the checksums of its frames.
+    /// Salt of the checksums of the segment's frames.
     pub salt: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct ReadFrames {
     pub bytes: Vec<u8>,
     /// The last batch.
     pub last: u64,
-    /// Timestamp of the last batch, or `None` if none of them has one.
+    /// Timestamp of the last batch that has one, or `None` if no batch has one.
     pub instant: Option<UnixMs>,
 }
 
@@ -86,8 +86,8 @@ impl SegmentReader {
         self.exactly(offset, frame_size(&head).unwrap_or_default().max(READ_BYTES))
     }
 
-    /// Reads frames from `offset` on. The first must be batch `next`, and none is after `durable`. Returns `None` if
-    /// there is no such frame.
+    /// Reads frames from `offset` on. The first frame must contain batch `next`. Frames of batches after `durable` are
+    /// not read. Returns `None` if no frame was read.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl SegmentReader {
     }
 
     /// Searches for a readable frame of batch `from` or later after an unreadable frame, and returns its offset. If
-    /// there is one, the unreadable frame is damaged: a batch is written only after the previous one is durable. If
-    /// there is none, the unreadable frame is a last batch that was not written completely.
+    /// such a frame exists, the unreadable frame is damaged, because a batch is written only after the previous batch
+    /// is durable. If no such frame exists, the unreadable frame is the last batch, which was not written completely.
     pub(crate) fn frame_behind(&self, mut offset: u64, from: u64) -> Result<Option<u64>, Error> {
         // The padding of the last frame may be missing. A frame that would extend beyond the padded end is invalid, and
         // is not read.
@@ -176,13 +176,14 @@ mod tests {
             let (_directory, segment) = segment_with(&frame, offset);
             let found = |from| segment.frame_behind(0, from).unwrap();
             assert_eq!((found(41), found(42), found(43)), (Some(offset as u64), Some(offset as u64), None));
-            // If the file ends within the padding, the frame is found. If it ends earlier, it is not.
+            // If the file ends within the padding, the frame is found. If the file ends earlier, the frame is not
+            // found.
             for (cut, is_found) in [(7, true), (8, false)] {
                 let file = std::fs::File::options().write(true).open(&segment.path).unwrap();
                 file.set_len((offset + frame.len() - cut) as u64).unwrap();
                 assert_eq!(segment.frame_behind(0, 42).unwrap().is_some(), is_found, "at {offset} without {cut}");
             }
-            // These bytes look like a frame, but the checksum is that of another segment.
+            // These bytes look like a frame, but they have the checksum of a frame in another segment.
             let (_directory, segment) = segment_with(builder.seal(salt(7, 2), 42), offset);
             assert_eq!(segment.frame_behind(0, 42).unwrap(), None, "at {offset}");
         }

@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_ready: Condvar,
     /// Ends a pause of the checkpoint thread early.
     pub(crate) pace: Condvar,
-    /// Signals that there may be space for a commit again.
+    /// Signals that there may be memory for a commit again.
     space: Notify,
     failure: watch::Sender<Option<Arc<str>>>,
     pub(crate) tree: Tree,
@@ -58,17 +58,17 @@ pub enum Phase {
     Stopping,
 }
 
-/// A layer that is being written to redb and accepts no more changes.
+/// A layer (data that is not yet in redb) that is being written to redb and accepts no more changes.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) layer: Layer,
-    /// Last batch such that it and all earlier batches are in this layer or in redb.
+    /// Batch up to which all changes are in this layer or in redb.
     pub(crate) position: u64,
     /// Batch up to which the log must be durable before anything of this layer may be written to redb.
     pub(crate) durable_needed: u64,
 }
 
-/// Stored numbers of rows by their keys, without zeros.
+/// Stored numbers of rows, each under its key (see `keys::count`). Keys whose number is zero are absent.
 pub(crate) type Counts = BTreeMap<Vec<u8>, u64>;
 
 /// The part of the shared state that is under the lock.
@@ -95,7 +95,7 @@ pub(crate) struct State {
     /// Numbers of rows after the newest commit.
     pub(crate) counts: Counts,
     pub(crate) most_bytes: usize,
-    /// Set by the committer thread before it waits. While it is not set, the system call that wakes the thread can be
+    /// Set by the committer thread before it waits. If it is not set, the system call that wakes the thread can be
     /// omitted.
     pub(crate) is_committer_idle: bool,
     /// End of the log. `None` while a thread is writing.
@@ -226,11 +226,11 @@ impl Shared {
         }
     }
 
-    /// Waits until there is space in memory for a commit. There must also be space on the disk.
+    /// Waits until there is space in memory for a commit. Fails if the disk has no space.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] if the disk is full. Otherwise as for [`open`](Self::open).
+    /// [`Error::Full`] if the disk is full. Otherwise the errors of [`open`](Self::open).
     pub(crate) async fn ensure_space(&self) -> Result<(), Error> {
         self.spare.must_have()?;
         self.wait_for_space().await
@@ -240,7 +240,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// As for [`ensure_space`](Self::ensure_space).
+    /// The errors of [`ensure_space`](Self::ensure_space).
     pub(crate) async fn ensure_space_for_deletion(&self) -> Result<(), Error> {
         self.spare.must_have_for_deleting()?;
         self.wait_for_space().await
@@ -268,7 +268,8 @@ impl Shared {
         }
     }
 
-    /// Returns whether the active layer must be written to redb, because of its size or the size of the log for it.
+    /// Returns whether the active layer must be written to redb: it is too large, or too much log was written since it
+    /// became active.
     fn is_full(&self, state: &State) -> bool {
         state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
     }
@@ -292,8 +293,8 @@ impl Shared {
         Durable(Some(receiver))
     }
 
-    /// Waits until a commit is durable and may be acknowledged. After the lease has expired, it may not be
-    /// acknowledged, even if it was written before.
+    /// Waits until a commit is durable and may be acknowledged. If the store has a lease that has expired, no commit
+    /// may be acknowledged, even if it was written before.
     pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
         if let Some(receiver) = durable.0 {
             receiver.await.map_err(|_| {
@@ -386,7 +387,7 @@ pub(crate) struct Acknowledged(Vec<(u64, oneshot::Sender<()>)>);
 impl Acknowledged {
     pub(crate) fn acknowledge(self) {
         for (_, sender) in self.0 {
-            // The caller may no longer wait. That is no error.
+            // If the caller has stopped waiting, sending fails. This is not an error.
             let _ = sender.send(());
         }
     }

@@ -1,5 +1,6 @@
-//! Access to the log of an open store for what copies it: its durable end, holds on it, threads that closing waits for,
-//! and the end of a store that was replaced by another.
+//! Access to the log of an open store, for the crate that copies stores. It provides the durable end of the log, holds
+//! that keep uncopied log, and threads for which closing waits. It also stops a store after another store has taken
+//! over.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use crate::log::Live;
 use crate::shared::{Phase, Shared};
 use crate::tree::WholeSnapshot;
 
-/// Wait for a store that is closing: the time to write its last batch.
+/// Maximum wait of [`LogSource::wait`] while the store is closing: about the time to write its last batch.
 const CLOSING_WAIT: Duration = Duration::from_millis(1);
 
 /// Handle to the log of an open store.
@@ -26,7 +27,7 @@ pub struct LogSource {
     directory: PathBuf,
     log: PathBuf,
     id: u64,
-    /// Threads that commits do not depend on.
+    /// Threads for which closing waits. No commit waits for them.
     threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
     is_shipping: Arc<AtomicBool>,
 }
@@ -70,7 +71,7 @@ impl LogSource {
         self.shared.tree.whole()
     }
 
-    /// Keeps the log after batch `copied` until the hold is dropped.
+    /// Creates a hold, which keeps the log after batch `copied` until the hold is dropped.
     pub fn hold(&self, copied: u64) -> LogHold {
         self.shared.segments.holds.hold(copied)
     }
@@ -80,8 +81,7 @@ impl LogSource {
         self.shared.lock().phase
     }
 
-    /// Waits for `pause`, or until the store is no longer open; a closing store is waited for only briefly. Returns the
-    /// phase.
+    /// Waits for `pause`, or until the phase changes. If the store is not open, waits only briefly. Returns the phase.
     pub fn wait(&self, pause: Duration) -> Phase {
         let state = self.shared.lock();
         let pause = if state.phase == Phase::Open { pause } else { CLOSING_WAIT };
@@ -106,7 +106,7 @@ impl LogSource {
         self.shared.fail(why);
     }
 
-    /// Like [`fail`](Self::fail), but does not yet notify those who wait for a failure.
+    /// Like [`fail`](Self::fail), but does not yet notify callers that wait for a failure.
     pub fn fail_silently(&self, why: &str) {
         self.shared.fail_silently(why);
     }
@@ -116,12 +116,13 @@ impl LogSource {
         !self.is_shipping.swap(true, Ordering::SeqCst)
     }
 
-    /// Sets the lease without which the store may not acknowledge commits. The first one stays.
+    /// Sets the lease of the store, after whose expiry no commits are acknowledged. If a lease is already set, it is
+    /// kept.
     pub fn set_lease(&self, lease: Arc<Lease>) {
         self.shared.lease.get_or_init(|| lease);
     }
 
-    /// Starts a thread that commits do not depend on. Closing the store waits for it for some seconds.
+    /// Starts a thread for which no commit waits. Closing the store waits for the thread for some seconds.
     ///
     /// # Errors
     ///

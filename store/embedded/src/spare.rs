@@ -35,7 +35,7 @@ pub(crate) struct SpareSpace {
 
 impl SpareSpace {
     /// Checks whether the space is reserved. If it is not, reserves it, provided that the disk has enough space. If the
-    /// disk is full, releases it.
+    /// disk is full, releases the space.
     pub(crate) fn open(options: &Options) -> Self {
         let space = Self {
             free: FreeSpace::of(&options.directory, Arc::clone(&options.faults)),
@@ -48,8 +48,8 @@ impl SpareSpace {
         };
         match space.path.metadata().map(|file| file.len()) {
             Ok(found) if found == space.bytes => space.is_held.store(true, Ordering::SeqCst),
-            // An earlier start with other options created a file of another size, whose space would not be accounted
-            // for.
+            // An earlier start with other options created a file of another size. The file is removed, because its
+            // space would not be accounted for.
             Ok(_) => space.remove(),
             Err(_) => {}
         }
@@ -83,7 +83,7 @@ impl SpareSpace {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] if it has not.
+    /// [`Error::Full`] if the disk has too little space.
     pub(crate) fn must_have(&self) -> Result<(), Error> {
         let least = self.least();
         let full = self.free().filter(|free| *free < least);
@@ -113,7 +113,7 @@ impl SpareSpace {
         }
     }
 
-    /// Returns whether redb has space to write this many bytes. It writes new pages before it frees old ones.
+    /// Returns whether redb has space to write this many bytes. redb writes new pages before it frees old ones.
     pub(crate) fn has_for_redb(&self, bytes: usize) -> bool {
         self.free().is_none_or(|free| free >= 2 * bytes as u64 + DELETING_MIN)
     }
@@ -133,7 +133,7 @@ impl SpareSpace {
         self.free.ask_again();
     }
 
-    /// Returns whether the space is not reserved, although the disk has enough space for that.
+    /// Returns whether the space should be reserved now: it is not reserved yet, and the disk has enough space.
     pub(crate) fn may_be_taken(&self) -> bool {
         let is_wanted = !self.is_held.load(Ordering::SeqCst) && !self.is_refused.load(Ordering::SeqCst);
         is_wanted && self.free.bytes().is_some_and(|free| free >= self.least())
@@ -148,7 +148,7 @@ impl SpareSpace {
             Err(error) => {
                 tracing::warn!(%error, "cannot reserve disk space for deletions");
                 self.is_refused.store(true, Ordering::SeqCst);
-                // The space could be reserved only in part, which is useless.
+                // The file may occupy a part of the space, which is useless.
                 drop(std::fs::remove_file(&self.path));
             }
         }
@@ -156,8 +156,9 @@ impl SpareSpace {
     }
 }
 
-/// Returns the space that must be reserved. It is enough to write all accepted data to redb and to delete runs: a
-/// segment of the log, twice the data in memory (redb writes new pages before it frees old ones), and a margin.
+/// Returns the space that must be reserved. It must suffice to write all accepted data to redb and to delete runs. It
+/// consists of a segment of the log, twice the data in memory, and a margin. Twice the data is needed, because redb
+/// writes new pages before it frees old pages.
 fn spare_bytes(options: &Options) -> u64 {
     options.segment_bytes + 2 * options.memory_bytes as u64 + DELETING_MIN
 }

@@ -19,8 +19,8 @@ pub(crate) enum SummedValue<'a> {
     InLog,
 }
 
-/// Computes a checksum. The length of the key is included, so that it is detected if a byte is moved from the value to
-/// the key.
+/// Computes a checksum. The length of the key is included, so that a byte moved from the value to the key changes the
+/// checksum.
 fn sum(key: &[u8], value: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&u64::try_from(key.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -36,14 +36,14 @@ pub(crate) fn seal(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     to.extend_from_slice(&sum(key, value).to_le_bytes());
 }
 
-/// Writes the marker of a value that stays in the log into `to`. The old content of `to` is removed. The checksum is
-/// the complement of that of an empty value, so that a marker differs from an empty value.
+/// Writes a marker into `to`, which means that the value stays in the log. The old content of `to` is removed. The
+/// marker is the complement of the checksum of an empty value, so that it differs from a stored empty value.
 pub(crate) fn seal_logged(to: &mut Vec<u8>, key: &[u8]) {
     to.clear();
     to.extend_from_slice(&(!sum(key, &[])).to_le_bytes());
 }
 
-/// Checks the checksum of a stored value and returns the value. Returns `None` if it was changed.
+/// Checks the checksum of a stored value and returns the value. Returns `None` if the stored value was changed.
 pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<SummedValue<'a>> {
     let (value, found) = stored.split_last_chunk::<SUM>()?;
     let (found, expected) = (u32::from_le_bytes(*found), sum(key, value));
@@ -53,13 +53,13 @@ pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<SummedValue<'a>
     (value.is_empty() && found == !expected).then_some(SummedValue::InLog)
 }
 
-/// Returns the checksum of a number under a name.
+/// Returns the checksum of a number that is stored under a name.
 pub(crate) fn of_number(name: &str, number: u64) -> u64 {
     u64::from(sum(name.as_bytes(), &number.to_le_bytes()))
 }
 
-/// Returns whether a stored value can be the marker of a value that stays in the log. Only an entry with the length of
-/// a checksum can.
+/// Returns whether a stored value can be the marker of a value that stays in the log. Only an entry that is as long as
+/// a checksum can be a marker.
 pub(crate) fn may_mean_logged(stored: &[u8]) -> bool {
     stored.len() == SUM
 }

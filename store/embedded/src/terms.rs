@@ -1,9 +1,9 @@
-//! Terms: the workflow type and the tags of a row, by which rows are found. For each term of a row there is an entry
-//! with the position of the row in lists by start. Entries of open and closed rows are in separate tables. A term is
-//! stored as a number.
+//! Index of rows by *terms*: their workflow type and their tags. A row has one index entry for each of its terms. The
+//! key of an entry contains a number that is computed from the term, and the position of the row in the list ordered by
+//! start. Entries of open and closed rows are in separate tables.
 //!
-//! An entry contains only a position. When the run closes, the entry therefore moves to the other table; otherwise it
-//! never changes. If two terms have the same number, rows that do not match are examined and skipped.
+//! The entries of a row change only when its run closes: they then move to the table of closed rows. If two terms have
+//! the same number, rows that do not match are examined and skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::record::decode_row;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
 
-/// Number of rows per transaction when entries are created for a store that has none.
+/// Number of rows per transaction when index entries are created for a store that has none.
 const MADE_AT_ONCE: usize = 10_000;
 
 /// Returns the number of a term: the 64-bit FNV-1a hash of its kind and its text. The function must never change,
@@ -35,26 +35,26 @@ fn number(kind: u8, text: &str) -> u64 {
 const TYPE: u8 = b't';
 const TAG: u8 = b'g';
 
-/// Returns the terms of a row.
+/// Returns the numbers of the terms of a row.
 fn terms(row: &Row) -> BTreeSet<u64> {
     let tags = row.tags.iter().map(|tag| number(TAG, tag));
     std::iter::once(number(TYPE, &row.workflow_type)).chain(tags).collect()
 }
 
-/// Returns the keys of all entries of a row.
+/// Returns the keys of all index entries of a row.
 pub(crate) fn term_keys(domain: &str, position: &Position, row: &Row) -> Vec<Vec<u8>> {
     let table = if row.closed_at.is_none() { keys::OPEN_TERM } else { keys::CLOSED_TERM };
     terms(row).into_iter().map(|term| keys::term(table, domain, term, position)).collect()
 }
 
-/// Returns the term by which the rows of a query can be found. Returns `None` if the query names neither a tag nor a
-/// type. A tag is preferred, because it usually has fewer rows than a type.
+/// Returns the number of the tag or workflow type by which the rows of a query can be found. Returns `None` if the
+/// query names neither. A tag is preferred, because it usually has fewer rows than a type.
 pub(crate) fn term_of(query: &ListQuery) -> Option<u64> {
     let tag = query.tag.as_deref().map(|tag| number(TAG, tag));
     tag.or_else(|| query.workflow_type.as_deref().map(|name| number(TYPE, name)))
 }
 
-/// Returns whether a query has other conditions besides this term.
+/// Returns whether a query has conditions in addition to the term that [`term_of`] returns.
 fn asks_for_more(query: &ListQuery) -> bool {
     let rest = match &query.tag {
         Some(_) => ListQuery { tag: None, ..query.clone() },
@@ -63,7 +63,7 @@ fn asks_for_more(query: &ListQuery) -> bool {
     rest.is_filtered()
 }
 
-/// Returns the tables that may contain entries for a query, each with the table that contains their rows.
+/// Returns the tables that may contain index entries for a query, each with the table that contains their rows.
 fn entry_tables(query: &ListQuery) -> &'static [(u8, u8)] {
     const OPEN: (u8, u8) = (keys::OPEN_TERM, keys::OPEN_ROW);
     const CLOSED: (u8, u8) = (keys::CLOSED_TERM, keys::CLOSED_ROW);
@@ -75,8 +75,8 @@ fn entry_tables(query: &ListQuery) -> &'static [(u8, u8)] {
     }
 }
 
-/// Returns the key range of the entries of a term in a table. Entries are sorted by start, so for a list by close, the
-/// range contains all of them.
+/// Returns the key range of a term's index entries in a table. Entries are sorted by start, so for a list ordered by
+/// close, the range contains all of them.
 fn range(table: u8, term: u64, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
     let prefix = keys::terms_of(table, &query.domain, term);
     if query.order.is_by_close() {
@@ -86,7 +86,7 @@ fn range(table: u8, term: u64, query: &ListQuery, after: Option<&Position>) -> (
     bounds(&prefix, query, after.map(|after| keys::term(table, &query.domain, term, after)))
 }
 
-/// Returns the rows to which some entries belong. A row is omitted if its run has closed in the meantime.
+/// Returns the rows to which some index entries belong. A row is omitted if its run has closed in the meantime.
 async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanned) -> Result<Vec<Listed>, Error> {
     let places = entries.pairs.iter().map(|(key, _)| keys::read_term(key)).collect::<Result<Vec<_>, _>>()?;
     let mut listed = Vec::with_capacity(places.len());
@@ -103,7 +103,8 @@ async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanne
     Ok(listed)
 }
 
-/// Reads a page of a list by a term. Returns `false` if it cannot: a list by close works only if the term has few rows.
+/// Reads a page of a list by means of the index entries of a term. Returns `false` if this is not possible: the list is
+/// ordered by close, and the term has too many rows.
 pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBuilder<'_>) -> Result<bool, Error> {
     let query = gathered.query();
     let is_by_close = query.order.is_by_close();
@@ -125,7 +126,7 @@ pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBui
     Ok(true)
 }
 
-/// Counts the rows of a term, up to the limit of rows examined.
+/// Counts the rows of a term that match, up to the limit of rows examined.
 pub(crate) async fn count(shared: &Arc<Shared>, term: u64, counting: &mut CountBuilder<'_>) -> Result<(), Error> {
     let query = counting.query();
     for (table, rows) in entry_tables(query) {
@@ -145,16 +146,17 @@ pub(crate) async fn count(shared: &Arc<Shared>, term: u64, counting: &mut CountB
     Ok(())
 }
 
-/// Creates the entries for a store that was written by a version without terms. Must be called before the store is
-/// shared. Entries are written directly to redb. If this is interrupted, the next start does it again from the
-/// beginning.
+/// Creates the index entries of all rows of a store without index entries, which an earlier version of Baton wrote.
+/// Must be called before the store is shared with other threads. The entries are written directly to redb. If the
+/// process ends before this is complete, the next start begins again.
 pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
     let mut made = Vec::new();
     for rows in [keys::OPEN_ROW, keys::CLOSED_ROW] {
         let (from, to) = ([rows], [rows + 1]);
         for pair in tree.snapshot()?.range(&from, &to, false)? {
             let (key, value) = pair?;
-            // If the key is in memory, the log contains a newer value, and its entries are already known.
+            // If the key is in memory, its value in redb is outdated. The loop below creates the entries for the newest
+            // value.
             if state.slot(&key).is_none() {
                 made.extend(entries(&key, &value)?);
             }
@@ -172,7 +174,7 @@ pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
     tree.record_has_terms()
 }
 
-/// Returns the keys of all entries of a stored row.
+/// Returns the keys of all index entries of a stored row.
 fn entries(key: &[u8], value: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let ((workflow_id, run), row) = (keys::read_row(key)?, decode_row(value)?);
     let position = Position::new(row.started_at, row.started_at, workflow_id, run);

@@ -27,13 +27,13 @@ use crate::values::{LogPlace, ValueFiles};
 pub(crate) use opening::Verify;
 pub use snapshot::{Pairs, Snapshot};
 
-/// The map in redb that contains the data dropped from the log.
+/// Map of keys and values in redb. It contains all data that is no longer in the log.
 #[derive(Debug)]
 pub struct Tree {
     database: RwLock<Option<Database>>,
     has_terms: AtomicBool,
     files: Arc<ValueFiles>,
-    /// False if no value stays in the log, and none did since the file was opened.
+    /// True if values stay in the log, or did since the file was opened.
     has_places: AtomicBool,
     needed: Mutex<NeededSegments>,
     writes: AtomicU64,
@@ -55,18 +55,19 @@ impl<'a> From<Option<&'a [u8]>> for PairChange<'a> {
     }
 }
 
-/// Snapshot of the whole map, and the log position up to which it certainly contains everything.
+/// Snapshot of all pairs in redb, and the log position up to which it certainly contains everything.
 pub struct WholeSnapshot {
     /// The pairs.
     pub map: Snapshot,
-    /// Last batch that they reflect.
+    /// Last batch that is completely in `map`.
     pub position: u64,
     /// Number of pairs.
     pub pairs: u64,
 }
 
 impl Tree {
-    /// Opens or creates the file of a map whose values are all in redb. Also returns the log position that it reflects.
+    /// Opens or creates the file of redb, for a store whose values are all in redb. Also returns the log position up to
+    /// which the file contains everything.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl Tree {
         Self::open_with(path, cache_bytes, ValueFiles::default(), Verify::IfSmall)
     }
 
-    /// Opens or creates the file of a map whose large values may stay in the log.
+    /// Opens or creates the file of redb, for a store whose large values may stay in the log.
     pub(crate) fn open_with(
         path: &Path,
         cache_bytes: usize,
@@ -129,12 +130,12 @@ impl Tree {
         Ok((tree, position))
     }
 
-    /// Returns whether all rows have entries under their terms (their workflow type and tags).
+    /// Returns whether every row has its index entries by workflow type and tag (`terms.rs`).
     pub(crate) fn has_terms(&self) -> bool {
         self.has_terms.load(Ordering::Relaxed)
     }
 
-    /// Records that all rows have entries under their terms from now on.
+    /// Records in redb that every row has its index entries by workflow type and tag.
     pub(crate) fn record_has_terms(&self) -> Result<(), Error> {
         let txn = self.with(begin_write)?;
         {
@@ -189,7 +190,7 @@ impl Tree {
         Ok(WholeSnapshot { map, position, pairs })
     }
 
-    /// Returns values that stay in this segment, up to this many bytes, but at least one.
+    /// Returns values that stay in this segment of the log, up to this many bytes, but at least one.
     pub(crate) fn logged_values_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
         let (_, txn) = self.read()?;
         let places = guarded(|| places::logged_values_in(&txn, segment, most_bytes).map_err(failed))?;
@@ -200,7 +201,8 @@ impl Tree {
         places.into_iter().map(read).collect()
     }
 
-    /// Returns whether any value stays in this segment. The values themselves are read, not the row of the segment.
+    /// Returns whether any value stays in this segment. This examines the table of these values instead of relying on
+    /// the stored number of needed bytes of the segment.
     pub(crate) fn has_logged_value(&self, segment: u64) -> Result<bool, Error> {
         let (_, txn) = self.read()?;
         guarded(|| places::has_logged_value(&txn, segment).map_err(failed))
@@ -211,7 +213,8 @@ impl Tree {
         self.files.close(segment);
     }
 
-    /// Returns the batch up to which a copy is complete, or `None` if it does not have its base yet.
+    /// Returns the batch up to which a copy of a store is complete, or `None` if the copy does not yet contain its
+    /// whole base (snapshot of the copied store).
     ///
     /// # Errors
     ///
@@ -224,7 +227,7 @@ impl Tree {
         })
     }
 
-    /// Writes some pairs of a copy and, if given, the batch up to which it is then complete, in one transaction.
+    /// Writes some pairs of a copy and, if given, the batch up to which the copy is then complete, in one transaction.
     ///
     /// # Errors
     ///
@@ -375,7 +378,8 @@ mod tests {
         assert!(Tree::open(&path, 1 << 20).unwrap().0.needed().is_empty());
     }
 
-    /// A version without terms may use the store in between. It writes such a position.
+    /// A version without terms may use the store in between. It writes the position of the map, but not the position of
+    /// the terms.
     #[test]
     fn a_position_written_without_terms_has_none() {
         let directory = tempfile::TempDir::new().unwrap();

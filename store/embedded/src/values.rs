@@ -94,7 +94,8 @@ impl ValueFiles {
         }
         let file = self.opening.patiently(|| {
             self.faults.before_open()?;
-            // While the segment is part of the log, it has this name. No later segment gets the same name.
+            // The first path applies if the segment is part of the log, the second if it is kept only for its values.
+            // No later segment gets the same number, so the wrong file cannot be opened.
             match File::open(segment_path(&self.log, segment)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(values_path(&self.log, segment)),
                 opened => opened,

@@ -24,7 +24,7 @@ fn id(number: u64) -> String {
     format!("workflow-{number}")
 }
 
-/// A payload. Every second one is long enough to be kept in the log.
+/// Creates a payload. Every second payload is long enough to stay in the log.
 fn pack(number: u64) -> (PartKey, Bytes) {
     let times = if number.is_multiple_of(2) { 40 } else { 800 };
     (PartKey::Pack { op: 1 }, Bytes::from(format!("payload of {number};").repeat(times)))
@@ -117,8 +117,8 @@ fn find(bytes: &[u8], text: &str) -> Vec<usize> {
     starts.filter(|(_, window)| *window == text.as_bytes()).map(|(at, _)| at).collect()
 }
 
-/// Number of bytes that are changed. A seed chooses their positions. Chosen: the store is opened for each of them,
-/// which takes a sync.
+/// Number of bytes that are changed. A seed chooses their positions. Chosen: not more, because the store is opened once
+/// per byte, which takes a sync.
 const SAMPLE: u64 = 120;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +128,7 @@ async fn a_changed_byte_of_the_tree_is_refused_or_changes_nothing() {
     let truth = open_and_read(original.path()).await.unwrap();
     assert!(truth.packs.iter().flatten().all(Option::is_some) && truth.due.len() == 8, "{truth:?}");
     let bytes = fs::read(original.path().join("tree.redb")).unwrap();
-    // Free pages may contain old data. Non-zero bytes are more often in use.
+    // Bytes that are not zero are changed, because they are more often in use. Some are in free pages with old data.
     let used: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
     let copy = TempDir::new().unwrap();
     let tree = copy.path().join("tree.redb");
@@ -169,7 +169,8 @@ async fn a_changed_byte_of_the_tree_is_refused_or_changes_nothing() {
     assert!(refused >= SAMPLE / 20, "{refused} of {SAMPLE} refused");
 }
 
-/// A disk can do this to a store that is too large to be verified when it is opened.
+/// On a store that is too large to be verified when it is opened, damage of the disk has the same effect as this
+/// change.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_under_an_open_store_is_reported_by_key() {
     let original = TempDir::new().unwrap();
@@ -193,7 +194,7 @@ async fn a_change_under_an_open_store_is_reported_by_key() {
                     let other = store.load(&key(&id(1))).await.unwrap();
                     assert_eq!(other, truth.heads[0], "other data is read as before");
                 }
-                // A copy in an unused page.
+                // The text is an old copy in an unused page.
                 found => assert_eq!(found.unwrap(), truth),
             }
             file.write_all_at(&[bytes[at]], at as u64).unwrap();

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 const SECTOR: usize = 512;
 
-/// Leaves a store with `count` versions of one key, one batch each, as after a crash. Returns the offset of the last
-/// frame.
+/// Creates a store with `count` versions of one key, one batch each, and leaves it as after a crash. Returns the offset
+/// of the last frame.
 async fn left_behind(directory: &Path, options: Options, count: u64) -> usize {
     let store = Embedded::open(options).await.unwrap();
     let mut last = 0;
@@ -33,7 +33,7 @@ async fn left_behind(directory: &Path, options: Options, count: u64) -> usize {
 async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
     let original = TempDir::new().unwrap();
     left_behind(original.path(), small(original.path()), 30).await;
-    // One more batch with many sectors; the crash happened before it was acknowledged.
+    // Writes one more batch, which spans many sectors. The simulated crash happens before this batch is acknowledged.
     {
         let store = Embedded::open(small(original.path())).await.unwrap();
         let parts = [chunk(&key("a"), 31), (PartKey::Pack { op: 1 }, Bytes::from(vec![0xEE; 20 * SECTOR]))];
@@ -301,7 +301,7 @@ async fn commits_wait_for_a_missing_descriptor() {
     let refused = 8;
     faults.refuse_opens(refused);
     let mut version = 1;
-    // Through many segments: prepared ones, reused ones, and ones created by commits.
+    // Commits fill many segments: prepared segments, reused segments, and segments created by commits.
     while faults.opens_refused() > 0 || version < 2_000 {
         version = next(&*store, &key("a")).await.unwrap();
     }
@@ -326,7 +326,7 @@ async fn a_store_waiting_for_a_descriptor_can_be_stopped() {
             durable.store(version, std::sync::atomic::Ordering::SeqCst);
         }
     });
-    // Three attempts of one open, while the commits wait.
+    // Waits until three attempts to open a file have failed, while the commits wait.
     while store.stats().opens_put_off < 3 {
         tokio::task::yield_now().await;
     }
@@ -355,7 +355,7 @@ async fn a_load_waits_for_the_sync_of_its_result() {
         store.commit(&key, Expect::Absent, &second, &[]),
     );
     assert!(matches!(commit, Err(Error::Failed { .. })), "{commit:?}");
-    // The version that was never durable was not visible, neither by `load` nor by `Lost`.
+    // The version that never became durable was visible neither to `load` nor in `Lost`.
     let is_new = |head: &Option<Head>| head.as_ref().is_some_and(|head| head.version == 2);
     assert!(!load.as_ref().is_ok_and(is_new), "{load:?}");
     assert!(!matches!(&lost, Ok(Cas::Lost(head)) if is_new(head)), "{lost:?}");

@@ -131,7 +131,7 @@ async fn the_reserve_is_resized_by_a_start_with_other_options() {
     let (store, _faults) = open(directory.path(), u64::MAX).await;
     assert_eq!(spare(directory.path()), Some(SPARE), "the size that this start needs");
     drop(store);
-    // Vice versa on a full disk: the existing reserve has the wrong size and would otherwise stay forever.
+    // On a full disk, a reserve of the wrong size is removed and not replaced. Otherwise it would stay forever.
     let more = Options { memory_bytes: 2 * small(directory.path()).memory_bytes, ..small(directory.path()) };
     more.faults.set_disk_free(0);
     drop(Embedded::open(more).await.unwrap());

@@ -1,9 +1,11 @@
 //! Stores and archives of earlier versions can be read. The files in `golden` are never changed; each new form gets
 //! another directory.
 //!
-//! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store
-//! with all its data in the log, `tree` one that was closed and compacted, so that redb has everything; `values`, from
-//! form 3 on, one that was closed with large values kept in segments of the log.
+//! The files were written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`:
+//!
+//! * `log` is a store with all its data in the log.
+//! * `tree` is a store that was closed and compacted, so that redb contains everything.
+//! * `values`, from form 3 on, is a store that was closed with large values kept in segments of the log.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
@@ -105,7 +107,7 @@ async fn check(store: &dyn Store) {
     assert_eq!(rows, [closed().row.unwrap()]);
     let counted = store.count(&query, u64::MAX).await.unwrap().by_status;
     assert_eq!(counted, [("open".into(), 1), ("success".into(), 1)].into(), "even if no numbers were stored");
-    // Also by types and tags, although the version that wrote this store did not index them.
+    // Lists by types and tags work, too, although the version that wrote this store did not index them.
     let (tag, workflow_type) = (Some("größe".to_owned()), Some("order".to_owned()));
     for (query, expected) in [
         (ListQuery { workflow_type, ..query.clone() }, vec![open().row.unwrap(), closed().row.unwrap()]),
@@ -206,7 +208,7 @@ async fn write_golden_archive(archive: &Path) {
     let store = Embedded::open(Options::new(data.path())).await.unwrap();
     write(&*store).await;
     store.close().await.unwrap();
-    // Opened again, so that redb contains the earlier data and the log the later.
+    // The store is opened again, so that redb contains the earlier data and the log contains the later data.
     let store = Embedded::open(Options::new(data.path())).await.unwrap();
     baton_store_archive::serve_backups(&store).unwrap();
     for number in 0..2 {

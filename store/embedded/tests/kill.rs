@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{Acknowledged, Dice, Hammer};
 use tempfile::TempDir;
 
-/// Not a test: the process to be killed, if the environment variable is set.
+/// Runs the process that a test kills. Does nothing unless the environment variable for that process is set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hammer() {
     support::hammer().await;
@@ -21,7 +21,7 @@ async fn nothing_acknowledged_is_lost_by_two_hundred_kills() {
     let (mut directory, mut count) = (TempDir::new().unwrap(), 0);
     for kill in 0..200 {
         if kill % 25 == 0 {
-            // Histories grow with each kill. A new store now and then keeps the checks short.
+            // Histories grow with each kill. Starting with a new store from time to time keeps the checks short.
             directory = TempDir::new().unwrap();
             acknowledged = Acknowledged::default();
         }

@@ -1,5 +1,5 @@
-//! Only the owner has access to the data directory. A separate test binary, because the umask applies to the whole
-//! process.
+//! Only the owner has access to the data directory. This is a separate test binary, because the umask applies to the
+//! whole process.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 

@@ -50,7 +50,7 @@ async fn memory_stays_below_its_limit_for_any_number_of_runs() {
         most > options.memory_bytes / 2 && most <= most_allowed,
         "{most} bytes, at most {most_allowed} are allowed"
     );
-    // A checkpoint may remove segments even between listing and examining one.
+    // A checkpoint may remove a segment between the listing of segments and the reading of its size.
     let log: u64 =
         support::segments(directory.path()).iter().filter_map(|path| path.metadata().ok()).map(|of| of.len()).sum();
     assert!(log > 0, "no segment at all");
@@ -70,7 +70,7 @@ async fn an_idle_store_writes_its_memory_to_redb_except_a_little() {
         store.memory_bytes().0 == 0
     });
     assert!(is_done, "{:?} bytes are still in memory", store.memory_bytes());
-    // It was idle for longer than the first one.
+    // The store with little data was idle for longer than the store with much data.
     assert!(other.memory_bytes().0 > 10_000);
     store.close().await.unwrap();
     other.close().await.unwrap();
@@ -92,7 +92,7 @@ async fn the_work_of_a_start_does_not_grow_with_the_open_runs() {
     let few = work_of_a_start(few.path(), 200).await;
     let many = work_of_a_start(many.path(), 10_000).await;
     assert_eq!((few.batches_replayed, many.batches_replayed), (0, 0));
-    // The newest segment, and the spares.
+    // A start reads at most the newest segment and the spares.
     let segments = 4 * small(Path::new("")).segment_bytes;
     let read = [few.bytes_read, many.bytes_read];
     assert!(read.iter().all(|read| (1..=segments).contains(read)), "{read:?} bytes read");
@@ -118,8 +118,8 @@ async fn the_first_replayed_layer_does_not_delay_a_start() {
     let directory = TempDir::new().unwrap();
     let roomy = Options { memory_bytes: 64 << 20, ..Options::new(directory.path()) };
     drop(left_in_the_log(roomy.clone(), RUNS).await);
-    // About 9 MiB are replayed: into one layer; into a frozen and an active one; into more than two, which is more than
-    // can be held.
+    // About 9 MiB are replayed. Depending on the limit, they fit into one layer, fit into a frozen and an active layer,
+    // or need more layers than memory can hold.
     for (memory_bytes, written) in [(64 << 20, 0..=0), (12 << 20, 0..=0), (1 << 20, 5..=30)] {
         let faults = Arc::new(Faults::default());
         // Checkpoints fail early, so that each start finds the same log.
@@ -138,7 +138,7 @@ async fn a_start_reads_the_layers_it_has_frozen() {
         let roomy = Options { memory_bytes: 64 << 20, ..Options::new(directory.path()) };
         drop(left_in_the_log(roomy.clone(), RUNS).await);
         let store = Embedded::open(Options { memory_bytes, ..roomy }).await.unwrap();
-        // Versions continue where they were.
+        // Commits continue with the replayed versions.
         let another = HeadKey { workflow_id: Arc::from("another"), ..early() };
         assert_eq!(store.commit(&another, Expect::Absent, &head(&another, 1), &[]).await.unwrap(), Cas::Won);
         let (late, early) = (key("any").domain, early().domain);
@@ -167,10 +167,10 @@ fn early() -> HeadKey {
     HeadKey { domain: Arc::from("early"), ..key("early") }
 }
 
-/// Creates a store with all its data in the log, and some rows twice.
+/// Creates a store with all its data in the log, and with several versions of some rows.
 async fn left_in_the_log(options: Options, runs: u64) -> Arc<Embedded> {
     let store = Embedded::open(options).await.unwrap();
-    // No further writes to this domain, so its numbers are in the oldest part of the log.
+    // This domain gets no further writes, so its numbers are in the oldest part of the log.
     let early = early();
     assert_eq!(store.commit(&early, Expect::Absent, &head(&early, 1), &[]).await.unwrap(), Cas::Won);
     start_runs(&store, runs, of_one_kb).await;
@@ -230,9 +230,9 @@ const RUNS_OF_A_GENERATION: u64 = 2_000;
 async fn retention_frees_space_and_compaction_returns_it() {
     let directory = TempDir::new().unwrap();
     let options = Options { memory_bytes: 4 << 20, log_bytes: 16 << 20, ..small(directory.path()) };
-    // How much of a generation reaches the file before it is deleted, and which page is the last used one (the file
-    // cannot be truncated before it), depends on the timing of the checkpoint thread. The file is therefore measured
-    // when it contains exactly one complete generation.
+    // The size of the file depends on the timing of the checkpoint thread, which determines how much of a generation
+    // reaches the file before it is deleted. It also depends on the last page in use, because the file cannot be
+    // truncated before this page. The file is therefore measured when it contains exactly one complete generation.
     let mut sizes = Vec::new();
     for generation in 1..=GENERATIONS {
         let store = Embedded::open(options.clone()).await.unwrap();
@@ -251,7 +251,7 @@ async fn retention_frees_space_and_compaction_returns_it() {
         store.close().await.unwrap();
     }
     println!("tree.redb with each generation: {sizes:?}");
-    // Size of the bodies and chunks if no space were reused.
+    // Total size of the bodies and chunks of all generations.
     let all = u64::from(GENERATIONS) * RUNS_OF_A_GENERATION * 1_500;
     assert!(sizes.iter().all(|size| *size < all), "the file grows with each generation: {sizes:?} of {all}");
     Embedded::compact(directory.path()).await.unwrap();
@@ -266,7 +266,7 @@ async fn a_run_with_many_parts_is_deleted_even_across_a_crash() {
     let parts: Vec<_> = (1..=5000).map(|last| (PartKey::Chunk { last }, Bytes::from_static(b"chunk"))).collect();
     let first = Head { expires_at: Some(5), ..head(&key("a"), 1) };
     assert_eq!(store.commit(&key("a"), Expect::Absent, &first, &parts).await.unwrap(), Cas::Won);
-    // Interrupted in the middle: the head is deleted first, the parts follow in pieces.
+    // The deletion is interrupted in the middle: the head is deleted first, and the parts follow in pieces.
     {
         let forgetting = store.expire(5, 10);
         tokio::pin!(forgetting);
@@ -286,7 +286,7 @@ async fn a_run_with_many_parts_is_deleted_even_across_a_crash() {
     assert_eq!(store.chunks(&key("a"), support::RUN, 0, 100).await.unwrap(), []);
 }
 
-/// For any number of matches, in every order, and with rows in the log, in memory or in redb.
+/// The test varies the number of matches, the order, and the location of the rows: in the log, in memory or in redb.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_examines_little_more_than_its_rows() {
     const RUNS: u64 = 3_000;
@@ -331,7 +331,7 @@ async fn a_page_examines_little_more_than_its_rows() {
     }
 }
 
-/// This holds for any number of other runs, and whenever the matching runs were started.
+/// The test varies the number of other runs and the time at which the matching runs were started.
 #[tokio::test]
 async fn a_rare_prefix_is_found_without_examining_other_runs() {
     const RUNS: u64 = 3_000;
@@ -347,7 +347,7 @@ async fn a_rare_prefix_is_found_without_examining_other_runs() {
         why: None,
     };
     start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
-    // A frequent prefix is searched among the newest runs, once it is known to be frequent.
+    // A frequent prefix is searched among the newest runs, after too many workflow ids have matched.
     for (prefix, expected, most) in
         [("run-00017", 100, 100), ("run-0001700", 1, 1), ("x", 0, 0), ("run-", RUNS, 1_000 + 4_096)]
     {
@@ -370,8 +370,8 @@ async fn a_rare_prefix_is_found_without_examining_other_runs() {
     }
 }
 
-/// This holds for any number of other runs, and whenever the matching runs were started. Lists of more than two pages
-/// and lists with additional conditions are tested, too.
+/// The test varies the number of other runs and the time at which the matching runs were started. It includes lists of
+/// more than two pages and lists with additional conditions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_type_or_tag_is_found_without_examining_other_runs() {
     const RUNS: u64 = 3_000;
@@ -432,7 +432,7 @@ async fn a_type_or_tag_is_found_without_examining_other_runs() {
     }
 }
 
-/// An entry moves and disappears with its row, so no stale one has to be examined.
+/// An entry of a term moves and disappears with the row, so lists never examine stale entries.
 #[tokio::test]
 async fn the_terms_of_a_run_are_removed_with_it() {
     let directory = TempDir::new().unwrap();

@@ -1,5 +1,5 @@
-//! Large values are kept in the log: they are written once, can be read like all others, and their segments are
-//! released with them.
+//! Large values are kept in the log: they are written once, can be read like all others, and a segment is released when
+//! its values are no longer needed.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
@@ -17,7 +17,7 @@ use store::{Cas, Error, Expect, Head, PartKey, Store};
 use support::{Dice, RUN, change, head, key, small};
 use tempfile::TempDir;
 
-/// Large enough that several fill a segment of `small`, which has 64 KiB.
+/// Size of a large value in bytes. Several such values fill a segment of 64 KiB, which `small` sets.
 const LARGE: usize = 10_000;
 const RUNS: u64 = 100;
 
@@ -34,7 +34,7 @@ fn value(number: u64) -> Bytes {
     (0..LARGE).map(|_| u8::try_from(dice.roll(256)).unwrap()).collect()
 }
 
-/// Starts runs with one large value each, which expire at the instant of their number.
+/// Starts runs with one large value each. The number of a run is also the instant at which it expires.
 async fn start(store: &Embedded, numbers: impl Iterator<Item = u64>) {
     for number in numbers {
         let key = key(&id(number));
@@ -164,12 +164,12 @@ async fn a_segment_with_few_needed_values_is_emptied() {
     let directory = TempDir::new().unwrap();
     let store = all_checkpointed(directory.path()).await;
     assert!(files(directory.path(), "values").len() > 5);
-    // One of ten is kept.
+    // One run in ten is kept.
     for number in (1..=RUNS).filter(|number| !number.is_multiple_of(10)) {
         store.drop_run(&key(&id(number)), RUN).await.unwrap();
     }
     move_on(&store, 300).await;
-    // The checkpoint thread empties one segment after the other when it is idle.
+    // When the checkpoint thread is idle, it empties one kept segment after another.
     let mut rounds = 0;
     while !files(directory.path(), "values").is_empty() {
         move_on(&store, 10).await;
@@ -183,7 +183,7 @@ async fn a_segment_with_few_needed_values_is_emptied() {
     assert_eq!(read(&store, 1).await.unwrap(), None);
 }
 
-/// A reader sees the data as of its start, even while segments are emptied, released and reused.
+/// A reader sees the data as of the moment when it started, even while segments are emptied, released and reused.
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_are_not_disturbed_by_released_segments() {
     let directory = TempDir::new().unwrap();
@@ -255,7 +255,7 @@ async fn a_changed_value_is_reported_and_others_are_read() {
             "{error}"
         );
         check(&store, 20..=RUNS).await;
-        // Retention continues, and without a backup the run can be deleted.
+        // Neither retention nor the deletion of the run by an operator fails because of the damaged value.
         if cut {
             while store.expire(10, 1000).await.unwrap() > 0 {}
         } else {

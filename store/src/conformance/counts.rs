@@ -6,8 +6,8 @@ use super::lists::{query, rows};
 use super::{Arc, Expect, LATER, RUN, Store, at, head, key, row, start, win};
 use crate::{Head, HeadKey, ListQuery, Row};
 
-/// Checks the counts by status after every kind of change of a row: another status, flag or close, replacement by
-/// another run, and deletion.
+/// Checks the counts by status after every kind of change of a row: a change of its status, flag or close, its
+/// replacement by another run's row, and its deletion.
 pub async fn counts_match_lists(store: Arc<dyn Store>) {
     let named = |status: &str, flagged| Row { status: Arc::from(status), flagged, ..row(100, None) };
     let other = HeadKey { domain: Arc::from("order"), workflow_id: Arc::from("a") };

@@ -22,7 +22,7 @@ pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
     assert_eq!(due(u64::MAX, 0).await, []);
 }
 
-/// Checks that pages of due heads miss nothing, even if the head of the last entry has another due time now, and if
+/// Checks that pages of due heads omit no due head, even if the head of the last entry has another due time now, and if
 /// many heads are due at one instant.
 pub async fn due_pages_continue_after_an_entry(store: Arc<dyn Store>) {
     let mut newest = Vec::new();
@@ -56,8 +56,8 @@ pub async fn due_pages_continue_after_an_entry(store: Arc<dyn Store>) {
     assert_eq!(behind_the_end, []);
 }
 
-/// Checks that a due head is always listed, regardless of earlier changes. When changes have ended, it is listed only
-/// at its current instant.
+/// Checks that a due head is always listed, regardless of earlier changes. When the head no longer changes, it is
+/// listed only under its current due time.
 pub async fn due_follows_the_head(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     for due in [Some(50), Some(40), None, Some(50), Some(60), None, Some(60)] {

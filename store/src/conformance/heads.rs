@@ -32,7 +32,7 @@ pub async fn absent_holds_only_without_a_head(store: Arc<dyn Store>) {
     assert_eq!(answer, Cas::Lost(Some(first)));
 }
 
-/// Checks that a commit is lost if the head belongs to another run or has another version than expected.
+/// Checks that a commit is lost if the head has a different run or version than expected.
 pub async fn exactly_holds_only_for_that_run_and_version(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let wrong = [(RUN, 0), (RUN, 2), (LATER, 1)];
@@ -87,7 +87,7 @@ pub async fn the_replacing_commit_sets_the_kept_heads_expiry(store: Arc<dyn Stor
     let key = key("a");
     let mut newest = Head { expires_at: None, row: Some(row(100, Some(150))), ..run(1) };
     win(&*store, &key, Expect::Absent, &newest).await;
-    // The commit sets a later expiry, an earlier one, and one for a head that had none.
+    // The commits set a later expiry, an earlier expiry, and an expiry for a head that had none.
     for (next, expires_at, kept_until) in [(2, Some(40_000), 20_000), (3, Some(30_000), 60_000), (4, None, 10_000)] {
         let next = Head { expires_at, row: Some(row(200, Some(250))), ..run(next) };
         let kept = Head { expires_at: Some(kept_until), ..newest };
@@ -102,7 +102,7 @@ pub async fn the_replacing_commit_sets_the_kept_heads_expiry(store: Arc<dyn Stor
     }
 }
 
-/// Checks that only the newest head can be replaced, and that a lost commit keeps no head.
+/// Checks that only the newest head can be replaced, and that a commit that is lost does not keep a replaced head.
 pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let second = head(RUN, 2);
@@ -133,7 +133,7 @@ pub async fn an_earlier_run_is_put_next_to_the_newest(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
     let due = store.due(0, u64::MAX, None, 10).await.unwrap();
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [newest.due.unwrap()]);
-    // The newest run continues. The earlier run is deleted when its own expiry has passed.
+    // The newest run continues. The earlier run is deleted when the expiry of its head has passed.
     let next = Head { version: 3, ..newest.clone() };
     win(&*store, &key("a"), at(&newest), &next).await;
     while store.expire(899, 10).await.unwrap() > 0 {}
@@ -159,7 +159,7 @@ pub async fn an_earlier_run_is_put_without_a_head(store: Arc<dyn Store>) {
     super::counts::check_counts(&*store).await;
 }
 
-/// Checks that the head of an earlier run is not added if the run exists, as the current run or as a kept one. Nothing
+/// Checks that the head of an earlier run is not added if the run exists, as the current run or as a kept run. Nothing
 /// is changed.
 pub async fn an_existing_run_is_not_put_again(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
@@ -214,7 +214,7 @@ pub async fn heads_and_parts_can_hold_the_largest_run(store: Arc<dyn Store>) {
     assert_eq!(store.parts(&long, RUN, &[part.0]).await.unwrap(), [Some(part.1)]);
 }
 
-/// Checks that a body of the maximum size is accepted. With one byte more, nothing is written.
+/// Checks that a body of the maximum size is accepted, and that a body with one more byte is refused and not written.
 pub async fn a_body_above_the_limit_is_refused(store: Arc<dyn Store>) {
     let max = store.limits().head_hard;
     let largest = Head { body: Bytes::from(vec![7; max]), ..head(RUN, 1) };
@@ -293,7 +293,7 @@ pub async fn expiry_respects_its_limit(store: Arc<dyn Store>) {
     assert_eq!(store.expire(10, 3).await.unwrap(), 0);
 }
 
-/// Checks that the newest expiry of a head counts, which may be later than the previous one, or absent.
+/// Checks that the newest expiry of a head is the one that applies. It may be later than the previous one, or absent.
 pub async fn a_changed_expiry_of_a_head_counts(store: Arc<dyn Store>) {
     let first = Head { expires_at: Some(10), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &first).await;

@@ -28,7 +28,8 @@ async fn ids(store: &dyn Store, query: &ListQuery) -> Vec<String> {
     rows(store, query).await.iter().map(|listed| listed.workflow_id.to_string()).collect()
 }
 
-/// Checks that a page reports the number of rows examined: including rows that do not match, but not more than exist.
+/// Checks that a page reports the number of examined rows. The number includes rows that do not match, and is at most
+/// the number of existing rows.
 pub async fn a_page_reports_how_many_rows_it_examined(store: Arc<dyn Store>) {
     for index in 0..10_u8 {
         win(&*store, &key(&format!("w{index}")), Expect::Absent, &head([index; 16], 1)).await;
@@ -113,7 +114,7 @@ pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     assert_eq!(ids(&*store, &ListQuery { started_before: Some(0), ..query() }).await, Vec::<String>::new());
 }
 
-/// Creates runs that were open for a moment, for years, and for times in between. They closed in another order than
+/// Creates runs that were open for a moment, for years, and for times in between. They closed in a different order than
 /// they started, some at the same instant. Returns their ids with start and close.
 async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
     let durations = [0, 1, 70, 9_999, 10_000, 10_001, 60_000, 5_000_000, 40_000_000_000];
@@ -130,8 +131,8 @@ async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
     lives
 }
 
-/// Checks the lists by start and by close, newest first and oldest first. Lists by close contain only closed runs. Each
-/// order is the reverse of another one.
+/// Checks the lists ordered by start and by close, newest first and oldest first. Lists ordered by close contain only
+/// closed runs. Each order is the reverse of another order.
 pub async fn lists_support_every_order(store: Arc<dyn Store>) {
     let lives = lives(&*store).await;
     for order in Order::ALL {
@@ -248,7 +249,8 @@ pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     lives(&*store).await;
     for order in Order::ALL {
         let opens = [None, Some(true), Some(false)];
-        // Lists by close contain no open runs, so that case is omitted.
+        // Lists ordered by close contain no open runs, so the cases that differ only in the condition on open runs are
+        // omitted.
         for open in opens.into_iter().take(if order.is_by_close() { 1 } else { 3 }) {
             let all = ids(&*store, &ListQuery { order, open, ..query() }).await;
             assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
@@ -263,8 +265,8 @@ pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     }
 }
 
-/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches from
-/// before the first page until after the last page is on one of them. No run is on two pages.
+/// Checks paging in every order while runs start, close and are deleted between the pages. A run that matches all the
+/// time is on exactly one page. No run is on two pages.
 pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store>) {
     for (number, order) in Order::ALL.into_iter().enumerate() {
         let domain: Arc<str> = format!("orders {number}").into();
@@ -310,13 +312,13 @@ pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store
         }
         assert!(changed > 4, "{changed} pages");
         let ids: BTreeSet<_> = seen.iter().map(|(id, _)| id.clone()).collect();
-        // Every third run is open, so lists by close do not contain it.
+        // Every third run is open, so lists ordered by close do not contain it.
         let listed = (1..=24_u8).filter(|number| !order.is_by_close() || !number.is_multiple_of(3));
         for id in listed.map(|number| format!("w{number:02}")).filter(|id| !is_changed.contains(id)) {
             assert!(ids.contains(&id), "{id} is on no page, {order:?}");
         }
-        // The runs that change are on at most one page: when a run closes, its position by start stays the same, and it
-        // gets its only position by close.
+        // Runs that change between pages are on at most one page. When a run closes, its position in lists ordered by
+        // start stays the same, and it gets its only position in lists ordered by close.
         assert_eq!(ids.len(), seen.len(), "{order:?}: {seen:?}");
     }
 }

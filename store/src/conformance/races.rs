@@ -7,7 +7,7 @@ use crate::fault::{Chances, FaultStore};
 
 const TASKS: u8 = 16;
 
-/// Checks that of many concurrent commits on the same version exactly one is won.
+/// Checks that exactly one of many concurrent commits on the same version is won.
 pub async fn one_of_many_commits_on_a_version_wins(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -53,7 +53,7 @@ pub async fn concurrent_increments_are_all_counted(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap().unwrap().version, expected);
 }
 
-/// Checks that of many concurrent first commits of a workflow id exactly one is won.
+/// Checks that exactly one of many concurrent first commits of a workflow id is won.
 pub async fn one_of_many_first_commits_wins(store: Arc<dyn Store>) {
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
@@ -64,7 +64,8 @@ pub async fn one_of_many_first_commits_wins(store: Arc<dyn Store>) {
     assert_eq!(won, 1);
 }
 
-/// Checks that a reader sees only growing versions, and never an older version than a writer has already received.
+/// Checks that a reader reads only growing versions, and none older than a version whose commit was already
+/// acknowledged.
 pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     let is_done = Arc::new(AtomicBool::new(false));
@@ -90,8 +91,8 @@ pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     reader.await.unwrap();
 }
 
-/// Checks that a caller can find out after an error whether its commit was written, by a different body in each commit.
-/// After `NotApplied` it was not written, after `Unknown` it may have been.
+/// Checks that a caller can find out after an error whether its commit was written. Each commit has a different body,
+/// which identifies it. After `NotApplied`, the commit was not written. After `Unknown`, it may have been written.
 pub async fn loading_resolves_an_unknown_outcome(store: Arc<dyn Store>) {
     let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::frequent());
     let mut newest = start(&*store, &key("a")).await;

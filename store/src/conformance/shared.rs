@@ -2,9 +2,9 @@
 
 use super::{Arc, Error, Expect, RUN, Store, head, key, win};
 
-/// A store that says that it is shared can be opened again while it is open, and both see each other's commits. Any
-/// other store cannot be opened again, or what is opened is a different store. `open` opens the same data with every
-/// call.
+/// Checks that a store with `Limits::is_shared` can be opened again while it is open, and that both instances see each
+/// other's commits. The second opening of any other store must fail, or must open a different store. `open` opens the
+/// same data with every call.
 pub async fn only_a_shared_store_is_open_twice(open: impl AsyncFn() -> Result<Arc<dyn Store>, Error>) {
     let one = open().await.unwrap();
     let is_shared = one.limits().is_shared;

@@ -45,12 +45,12 @@ impl Arrows {
         let mut arrows = Self { names: BTreeMap::new() };
         for file in sources.files.values() {
             for (module, path) in mentioned(file) {
-                // A path without a name, such as in `pub(super)` within a macro.
+                // Skips a path without a name, such as `super` in `pub(super)` within a macro.
                 if path.iter().all(|name| matches!(name.as_str(), "crate" | "self" | "super")) {
                     continue;
                 }
                 let Some((to, name)) = scopes.find(&module, &path, FOLLOWED_MAX) else { continue };
-                // Here the single name may be that of a local variable, not of the module.
+                // A single name that is also the name of a module may be a local variable here, so it is skipped.
                 if path.len() == 1 && scopes.is_module(&module, &name) {
                     continue;
                 }
@@ -130,7 +130,7 @@ impl Scopes {
         scopes
     }
 
-    /// Returns the file that defines the item at this path, as seen from a module, and the item's name there.
+    /// Returns the file that defines the item at this path, as seen from a module, and the item's name in that file.
     pub(crate) fn definition(&self, module: &Module, path: &[String]) -> Option<(String, String)> {
         self.find(module, path, FOLLOWED_MAX)
     }
@@ -216,7 +216,8 @@ impl Scopes {
                 if here || imported {
                     return Some((module.clone(), path.to_vec()));
                 }
-                // The crates are listed by their short names. The kits use the full names, which begin with `baton_`.
+                // The crates are listed under their short names. The kits use the full names, which begin with
+                // `baton_`.
                 let outside = vec![name.strip_prefix("baton_").unwrap_or(name).to_owned()];
                 self.0.contains_key(&outside).then(|| (outside, rest.to_vec()))
             }

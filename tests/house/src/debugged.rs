@@ -47,7 +47,7 @@ pub fn lines() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     Ok(of(&Sources::of("product", &files)?))
 }
 
-/// Returns the places in these sources.
+/// Returns the places in these sources at which a message contains `Debug` output.
 pub fn of(sources: &Sources) -> Vec<String> {
     let mut found = Vec::new();
     for file in sources.files.values() {
@@ -121,7 +121,7 @@ impl Visit<'_> for Messages<'_> {
     }
 
     fn visit_attribute(&mut self, attribute: &syn::Attribute) {
-        // The message in an attribute `#[error("…")]` of `thiserror`.
+        // Searches the message in an attribute `#[error("…")]` of `thiserror`.
         if let syn::Meta::List(list) = &attribute.meta
             && list.path.is_ident("error")
         {

@@ -1,5 +1,9 @@
-//! Measures the structure of the code: dependencies between files and their cycles, type names with several meanings,
-//! references in comments and documentation to missing pages, and messages with Rust's `Debug` output.
+//! Measures the structure of the code:
+//!
+//! * dependencies between files, and their cycles
+//! * type names with several meanings
+//! * references in comments and documentation to missing pages
+//! * messages with Rust's `Debug` output
 //!
 //! `cargo run -p baton-tests-house` prints the results. The tests of this crate compare them with fixed bounds.
 

@@ -36,9 +36,9 @@ pub struct Section {
 /// A row of a table: one limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// What the limit bounds, as a short phrase.
+    /// Bounded quantity, as a short phrase.
     pub what: &'static str,
-    /// What the limit applies to: request, connection, run, domain, process.
+    /// Scope of the limit: request, connection, run, domain, process.
     pub per: &'static str,
     /// Constant with the value: `path/to/file.rs NAME`.
     pub constant: &'static str,
@@ -46,7 +46,7 @@ pub struct Row {
     pub least: &'static str,
     /// Unit of the value.
     pub unit: Unit,
-    /// What happens beyond the limit: status and error code, or a short phrase.
+    /// Effect of exceeding the limit: status and error code, or a short phrase.
     pub beyond: &'static str,
     /// Option or setting that changes the value.
     pub option: &'static str,

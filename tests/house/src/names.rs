@@ -65,7 +65,7 @@ struct Held<'a> {
 
 impl Visit<'_> for Held<'_> {
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        // Imports from other crates are ignored, because a type of this name there is a different one.
+        // Imports from other crates are ignored, because a type of this name in another crate is a different type.
         if let syn::UseTree::Path(path) = &item.tree
             && ["crate", "super", "self"].iter().any(|first| path.ident == first)
         {

@@ -65,7 +65,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Parses texts instead of files. Each has a path; the one at `lib.rs` is the root of the crate `name`.
+    /// Parses texts instead of files. Each text has a path. The text at `lib.rs` is the root of the crate `name`.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ pub fn conflicts(folder: &Path) -> io::Result<Vec<String>> {
 fn scan(folder: &Path, name: &str, found: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder.join(name))? {
         let entry = entry?;
-        // No file of the repository has a name that is not UTF-8.
+        // Files whose names are not UTF-8 are skipped, because the repository contains none.
         let Ok(inner) = entry.file_name().into_string() else { continue };
         let kind = entry.file_type()?;
         if MADE.contains(&inner.as_str()) {

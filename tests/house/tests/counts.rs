@@ -1,4 +1,4 @@
-//! Tests of the measures on small examples: what counts as a finding and what does not.
+//! Tests of the measures on small examples, which contain findings and cases that must not count as findings.
 
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use house::{Arrows, Sources, measures, texts};
 
-/// Maximum value of each measure. If a change lowers a measure, lower its bound as well.
+/// Maximum value of each measure. If a change lowers a measure, lower its bound, too.
 const BOUNDS: &[(&str, usize)] = &[
     ("circles", 0),
     ("circles-engine", 0),

@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// Waits for this time and 10 ms more, so that everything due by then has happened.
+    /// Waits for this time and 10 ms more, so that everything that is due within this time has happened.
     pub async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds) + Duration::from_millis(10)).await;
     }

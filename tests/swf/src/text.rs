@@ -12,7 +12,7 @@ fn plain(text: &str) -> String {
         let end = if kept[end..].starts_with(", ") { end + 2 } else { end };
         kept.replace_range(start..end, "");
     }
-    // Structures that consist of a name alone, or of a name and a version, are shortened to these values.
+    // Structures that consist only of a name, or of a name and a version, are replaced by these values.
     for (opening, between) in [("TaskList { name: ", None), ("Type { name: ", Some("\", version: \""))] {
         while let Some(at) = kept.find(opening) {
             let Some(length) = kept[at..].find('}') else { break };

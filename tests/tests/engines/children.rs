@@ -1,5 +1,5 @@
-//! A parent whose child has started and closed, and was replaced by an unrelated run with the same workflow id, before
-//! the parent recorded the child's start.
+//! A parent whose child has started, closed and been replaced by an unrelated run with the same workflow id. All of
+//! this happens before the parent records the child's start.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -41,7 +41,7 @@ impl Interceptor for Deaf {
 }
 
 /// Store as the second node sees it. Only `parent` is due. With `looks`, the node can read the earlier run of `child`
-/// that was replaced by the unrelated run; otherwise that run is hidden.
+/// that was replaced by the unrelated run. Otherwise the earlier run is hidden.
 struct Second {
     store: Arc<dyn Store>,
     looks: bool,

@@ -61,7 +61,7 @@ impl Interceptor for Dying {
 }
 
 /// Starts a run of the workflow id `w` that continues as new twice. The newest run is open and has a timer. The
-/// histories are too large for the heads, so chunks are written as well.
+/// histories are too large for the heads, so chunks are written, too.
 async fn three_runs(store: &Arc<dyn Store>) -> Vec<Uuid> {
     let engine = open(Arc::clone(store), 1).await;
     let large = || Payload::from_json(&format!("\"{}\"", "x".repeat(200 * 1024))).unwrap();

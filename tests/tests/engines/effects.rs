@@ -34,7 +34,7 @@ impl Holding {
     }
 }
 
-/// Store as the delivering node sees it: that commit waits.
+/// Store as the delivering node sees it: the commit that records the outcome waits.
 struct Held(Arc<Holding>);
 
 #[async_trait]
@@ -69,8 +69,7 @@ impl Interceptor for Overtaken {
 
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
         let found = self.store().load(key).await;
-        // The first read loads the run itself. The second one is on behalf of `target`, which searches the outbox of
-        // `source`.
+        // The first read loads the run itself. The second read is for `target`, which searches the outbox of `source`.
         if &*key.workflow_id == "source" && self.reads.fetch_add(1, Ordering::SeqCst) == 1 {
             self.holding.release();
             while !names(&self.other, &at("source")).await.contains(&"ExternalSignalDelivered") {
@@ -89,7 +88,7 @@ struct Belated {
     has_come: AtomicBool,
     /// Head of `source` in the first commit by this node.
     source: Mutex<Option<Head>>,
-    /// True if the node then reads the current head of `source`, and not the one that it committed.
+    /// True if the node then reads the current head of `source`. Otherwise it uses the head that it committed.
     looks_again: bool,
 }
 

@@ -21,7 +21,7 @@ struct Stalled {
     store: Arc<dyn Store>,
     reached: Arc<Semaphore>,
     released: Arc<Semaphore>,
-    /// True if the delayed commit is conditional on the version alone.
+    /// True if the delayed commit is conditional only on the version.
     drops_run: bool,
 }
 

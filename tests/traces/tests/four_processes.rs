@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 /// Time limit of each wait. Our choice: longer than any wait of a passing test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Maximum difference between a recorded and the real time of the service, in nanoseconds: its times are whole
+/// Maximum difference between a recorded and the real time of the service, in nanoseconds. The service records whole
 /// milliseconds.
 const MILLISECOND: u64 = 1_000_000;
 

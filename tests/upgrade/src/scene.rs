@@ -252,7 +252,7 @@ async fn held_activity(client: &Client) -> Result<String, Error> {
     Ok(token)
 }
 
-/// Completes a waiting turn of a task list and a waiting activity, if there are any. Returns whether there was one.
+/// Completes a waiting turn of a task list and a waiting activity, if there are any. Returns whether there was any.
 ///
 /// # Errors
 ///

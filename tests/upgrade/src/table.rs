@@ -69,7 +69,7 @@ pub async fn dump(endpoint: &str, table: &str, into: &Path) -> Result<(), Failed
 ///
 /// # Errors
 ///
-/// As for [`dump`].
+/// If a request fails or the file cannot be read.
 pub async fn load(endpoint: &str, table: &str, from: &Path) -> Result<(), Failed> {
     let mut text = String::new();
     GzDecoder::new(File::open(from)?).read_to_string(&mut text)?;

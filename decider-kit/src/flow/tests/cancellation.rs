@@ -176,7 +176,7 @@ fn a_late_cancellation_request_is_no_mismatch() {
     replay(&flow, &json(service.history("1"))).unwrap();
 }
 
-/// The timer has expired when the code cancels it, but the code has not processed that event yet.
+/// The timer has already expired when the code cancels it. The code has not processed the event of the expiry yet.
 #[test]
 fn an_ended_step_is_not_canceled() {
     let mut service = service(flow(async |ctx, ()| {
@@ -204,7 +204,7 @@ fn a_step_canceled_in_its_own_turn_leaves_no_trace() {
         let scope = ctx.scope();
         let work = scope.activity::<String>("d", &()).outlasts_cancel().start();
         let done: String = ctx.activity("a", &note).start().await?;
-        // Scheduled in an earlier turn, so it can only be asked to stop.
+        // The activity was scheduled in an earlier turn, so it can only be asked to stop.
         scope.cancel();
         assert!(work.await.is_ok(), "its runner received no cancellation");
         let scope = ctx.scope();

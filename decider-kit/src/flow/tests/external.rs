@@ -160,7 +160,7 @@ fn a_retried_child_is_a_single_child_to_its_parent() {
         maximum_attempts: Some(attempts),
         ..baton_history::RetryPolicy::default()
     };
-    // The policy is passed as input, because a flow knows nothing else.
+    // The policy is passed as input, because a flow must not depend on other values.
     for (attempts, result, waited) in [(3, "try 3", 3 * TEN_MINUTES), (2, "busy", TEN_MINUTES)] {
         let mut service = TestService::new();
         service.decider(

@@ -142,7 +142,7 @@ struct World {
     cancel: Option<u64>,
     /// Duration of turns in tenths of a second.
     turns_take: u64,
-    /// Number of turns lost, by the second at which that happens.
+    /// Numbers of turns to lose, each with the second from which they are lost.
     lost: Vec<(u64, usize)>,
     /// Seconds at which a turn is decided but answered too late.
     late: Vec<u64>,
@@ -186,13 +186,13 @@ fn live(flow: &Flow, world: &World) -> Vec<Event> {
     if let Some(at) = world.cancel {
         service.after(seconds(at)).cancel("1");
     }
-    // The test service decides every turn twice, with the cached state and with a rebuilt one.
+    // The test service decides every turn twice, with the cached state and with a rebuilt state.
     for second in 0..60 {
         if let Some((_, count)) = world.lost.iter().find(|(at, _)| *at == second) {
             service.lose_turns(*count);
         }
         let is_late = world.late.contains(&second);
-        // Longer than the decider's start-to-close timeout.
+        // A late turn takes longer than the decider's start-to-close timeout.
         service.turns_take(if is_late { seconds(31) } else { turns_take });
         service.advance(seconds(1));
     }
@@ -258,13 +258,13 @@ proptest! {
     ) {
         let flow = flow_of(steps);
         let events = live(&flow, &world);
-        // All at once, as after a cache miss.
+        // Replay all turns at once, as a host does if the state is not cached.
         if let Err(error) = replay(&flow, &json(&events)) {
             panic!("{error}");
         }
-        // Turn by turn, including inputs.
+        // Decide turn by turn, and compare the inputs, too.
         Recorded::of(&events).assert_same(flow.clone());
-        // With states that are lost after a few turns.
+        // Decide with states that are lost after a few turns.
         let kept = decided(&flow, &events, usize::MAX);
         for kept_for in [1, 2, 3] {
             prop_assert_eq!(&decided(&flow, &events, kept_for), &kept);

@@ -23,7 +23,7 @@ fn a_side_effect_runs_once_and_is_read_back() {
     };
     let flow = Flow::new(code);
     let mut service = service(flow.clone());
-    // Only two runs, although tests decide every turn twice and replay the whole history at the end.
+    // The effects run only twice, although tests decide every turn twice and replay the whole history at the end.
     assert_eq!(result_of(&mut service), "0 1");
     assert_eq!(done.load(Ordering::Relaxed), 2);
     service.assert_count("1", "Marker", 3);
@@ -145,7 +145,8 @@ fn a_mismatch_fails_the_turn_but_not_the_run() {
     assert_eq!(service.finish("1").status, Status::Success);
 }
 
-/// Before the change: `a`. After it: a sleep first, unless the run has passed that point.
+/// The code before the change requests only `a`. The code after the change sleeps first, except in runs that have
+/// already passed that point.
 async fn before(ctx: Context, (): ()) -> Result<String, Failure> {
     ctx.signals::<()>("go").next().await?;
     ctx.activity::<String>("a", &()).await?;
@@ -158,7 +159,7 @@ async fn after(ctx: Context, (): ()) -> Result<String, Failure> {
         ctx.sleep(seconds(1)).await?;
     }
     ctx.activity::<String>("a", &()).await?;
-    // The same run gets the same answer, even before anything is recorded.
+    // The second call returns the same result for the run, even before a marker is recorded.
     if ctx.patched("sleep first") { ctx.activity("c", &()).await } else { ctx.activity("b", &()).await }
 }
 

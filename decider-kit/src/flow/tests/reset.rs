@@ -20,7 +20,7 @@ fn corrected_code_continues_a_reset_run() {
     let mut service = service(flow(wrong));
     result_of(&mut service);
     let old = service.history("1").to_vec();
-    // Just before the turn that decided wrongly.
+    // The run is reset to the last event before the turn that decided wrongly.
     let (event_id, signals) = (8, LaterSignals::Reapply);
     assert!(matches!(error(replay(&flow(right), &json(&old))), FlowError::Mismatch { event_id: 11, .. }));
     let mut reader = BranchReader::new(Branching { event_id, signals });

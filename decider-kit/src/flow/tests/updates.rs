@@ -1,4 +1,4 @@
-//! Updates of flows: accepted, validated, answered in the same turn or a later one, and replayed.
+//! Updates of flows: accepted, validated, answered in the same turn or a later turn, and replayed.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use crate::flow::{AcceptedUpdate, Context, Failure, Flow};
 use crate::testing::{Recorded, TestService, UpdateOutcome, Work, replay};
 use crate::{Duration, Rejection, Status};
 
-/// Accepts pages one after the other. The second one needs an activity.
+/// Accepts pages one after the other. The second page needs an activity.
 async fn pages(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
     let mut seen = Vec::new();
     let mut pages =
@@ -165,7 +165,7 @@ fn a_validator_sees_the_shared_state_after_new_events() {
     service.run_until_idle();
     assert_eq!(service.update("p", "take", &1).rejected(), "too-few");
     service.signal("p", "seats", &3).unwrap();
-    // Judged in the turn of the signal, after the signal.
+    // The update is judged in the turn of the signal, after the signal.
     assert_eq!(service.update("p", "take", &2).result::<u32>(), 1);
     assert_eq!(service.update("p", "take", &2).rejected(), "too-few");
     assert_eq!(service.update("p", "take", &1).result::<u32>(), 0);

@@ -92,7 +92,7 @@ fn joined_futures_run_concurrently() {
     assert_eq!((closed.result::<String>().as_str(), closed.after), ("abc", seconds(3)));
 }
 
-/// `join_all` polls only up to a number of futures one by one, and beyond it keeps a list of woken futures.
+/// `join_all` polls up to a fixed number of futures one by one. For more futures, it keeps a list of the woken futures.
 #[test]
 fn a_hundred_joined_activities_return_in_order() {
     let mut service = service(flow(async |ctx, ()| {
@@ -133,7 +133,7 @@ fn a_select_is_won_by_the_first_event_and_cancels_the_rest() {
     service.assert_count("1", "TimerCanceled", 1);
 }
 
-/// Both signals arrive while no turn is decided. One turn sees both, still in their order.
+/// Both signals arrive while no turn is being decided. One turn receives both signals in their order.
 #[test]
 fn events_between_two_turns_are_seen_in_order() {
     let race = |first: &'static str, then: &'static str| {
@@ -177,7 +177,7 @@ fn signals_arrive_once_in_order_including_early_signals() {
 #[test]
 fn a_flow_continues_in_a_new_run() {
     let mut service = TestService::new();
-    // Counts to five, two per run.
+    // The flow counts to five, with two numbers per run.
     service.decider(
         "flow",
         Flow::new(async |ctx: Context, from: u32| -> Result<u32, Failure> {
@@ -203,7 +203,7 @@ fn a_flow_declares_the_signals_it_awaits() {
     let mut service = service(flow(async |ctx, ()| {
         let mut approvals = ctx.signals::<u8>("approve");
         let mut rejections = ctx.signals::<u8>("reject");
-        // A name that no signal can have is not declared.
+        // No signal can have this name, so the run does not declare that it awaits it.
         let mut never = ctx.signals::<u8>("");
         let work = ctx.activity::<String>("a", &()).start();
         futures::select! {

@@ -34,8 +34,8 @@ impl<D: TakesTurns> Given<D> {
     }
 
     /// Lets the decider judge the last [update](super::update), and expects this verdict, including the decisions added
-    /// with [`Verdict::and`]. If a turn is pending, it judges the update. Otherwise a speculative turn does, which
-    /// leaves no trace if the update is rejected.
+    /// with [`Verdict::and`]. If a turn is pending, the update is judged in that turn. Otherwise it is judged in a
+    /// speculative turn, which leaves no trace if the update is rejected.
     #[expect(clippy::return_self_not_must_use, reason = "most tests end here")]
     #[track_caller]
     pub fn then_judges(mut self, expected: Verdict) -> Self {
@@ -70,7 +70,7 @@ impl<D: TakesTurns> Given<D> {
     }
 }
 
-/// Compares the decider's verdict and decisions with the expected ones.
+/// Compares the decider's verdict and decisions with the expected verdict and decisions.
 #[track_caller]
 fn compare(expected: Verdict, proposed: &ProposedUpdate, decisions: &Decisions, events: &[baton_history::Event]) {
     let Verdict { verdict: expected_verdict, decisions: mut expected } = expected;

@@ -26,7 +26,7 @@ impl TestService {
         }
     }
 
-    /// Performs the next thing that happens. Returns false if there is none, or if it is later than `until`.
+    /// Performs the next action. Returns false if there is no action, or if it is later than `until`.
     #[track_caller]
     pub(super) fn step(&mut self, until: Option<Timestamp>, skips_stuck: bool) -> bool {
         let item = self.agenda.first_key_value().map(|(key, _)| *key);
@@ -48,7 +48,7 @@ impl TestService {
                 self.happens(item);
             }
         } else if let Some((_, index)) = wake {
-            // Only `advance` waits for execution timeouts. A run that waits for nothing else is stuck.
+            // Only `advance` waits for execution timeouts. A run that waits only for its execution timeout is stuck.
             if skips_stuck && next > self.now && self.is_stuck(index) {
                 self.schedule_wake(index, None);
                 return true;
@@ -127,7 +127,7 @@ impl TestService {
                         && runner.list.as_ref().is_none_or(|list| *list == task.activity.task_list)
                 };
                 let scheduled_event_id = task.scheduled_event_id;
-                // A later registration replaces an earlier one.
+                // A later registration replaces an earlier registration.
                 let runner = self.runners.iter().rposition(is_for)?;
                 Some(ReadyTask::Activity { scheduled_event_id, runner })
             }

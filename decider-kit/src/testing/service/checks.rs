@@ -50,8 +50,8 @@ impl TestService {
         }
     }
 
-    /// Checks a history against the rules, and its decider against itself: with a state folded from event 1, it must
-    /// decide every turn as it did with the state folded window by window.
+    /// Checks a history against the rules, and checks that its decider is deterministic. With a state folded from event
+    /// 1, the decider must decide every turn as it did with the state folded window by window.
     #[track_caller]
     pub(super) fn check_run(&mut self, index: usize) {
         let run = self.at(index);

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 pub struct Closed {
     /// Status of the run.
     pub status: Status,
-    /// Result of a successful run; details of a failed or canceled one.
+    /// Result of a successful run, or details of a failed or canceled run.
     pub result: Option<Payload>,
     /// Reason of a failed or terminated run.
     pub reason: Option<String>,

@@ -8,7 +8,7 @@ use baton_history::{
 use super::TestService;
 
 impl TestService {
-    /// Delivers all messages that a run owes to other runs, immediately.
+    /// Delivers all pending messages of a run to other runs, immediately.
     #[track_caller]
     pub(super) fn deliver(&mut self, index: usize) {
         loop {
@@ -54,7 +54,8 @@ impl TestService {
         }
     }
 
-    /// Starts the successor of a run that continued as new or is retried, once the run owes no messages.
+    /// Starts the successor of a run that continued as new or is retried, once all messages of the old run are
+    /// delivered.
     #[track_caller]
     pub(super) fn start_successor(&mut self, index: usize) {
         let run = self.at(index);

@@ -45,8 +45,8 @@ impl Later<'_> {
 }
 
 impl TestService {
-    /// Plans an action after this span of time from now. If the service then refuses it, it is listed in
-    /// [`refused`](Self::refused).
+    /// Plans an action that happens once the service's clock has advanced by this span of time. If the service then
+    /// refuses the action, it is listed in [`refused`](Self::refused).
     pub fn after(&mut self, span: impl Into<Duration>) -> Later<'_> {
         let at = self.now.plus(span.into());
         Later { service: self, at }

@@ -31,7 +31,7 @@ impl TestService {
         &self.at(self.index(workflow_id)).run
     }
 
-    /// Returns how the newest run of this id closed, or `None` while it is open.
+    /// Returns the outcome of the newest run of this id, or `None` while the run is open.
     #[track_caller]
     pub fn closed(&self, workflow_id: &str) -> Option<Closed> {
         let run = self.at(self.index(workflow_id));

@@ -33,7 +33,7 @@ pub enum UpdateOutcome {
         /// Details, for people and programs.
         details: Option<Payload>,
     },
-    /// The run closed first, with this status.
+    /// The run closed with this status before the update was answered.
     Closed(Status),
 }
 

@@ -93,8 +93,7 @@ fn a_repetition_names_the_run_that_recorded_the_request() {
     for (run_id, expected) in [(None, Some(first)), (Some(old), Some(first)), (Some(new), None)] {
         assert_eq!(next.repeated(&again, run_id), expected);
     }
-    // The new run now has a separate record of the request. It is the newest record with this key, so it is the one
-    // returned.
+    // The new run now has a separate record of the request. It is the newest record with this key, so it is returned.
     assert_eq!(next.admit_unrepeated(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
     let own = KnownRequest { run_id: new, event_id: 3 };
     assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));

@@ -1,4 +1,4 @@
-//! Every decision, every way in which one fails, and closing decisions.
+//! Every decision, every way in which a decision fails, and closing decisions.
 
 use crate::scene::{
     cancel, cancel_timer, cancellation, check, failure, marker, scene, schedule, signal, success, timer,

@@ -1,4 +1,4 @@
-//! Every field, at its limit and one beyond it.
+//! Every field at its limit, and at one more than its limit.
 
 use uuid::Uuid;
 
@@ -360,7 +360,7 @@ fn the_fields_of_decisions_have_their_limits() {
         (stop(&most), Ok("WorkflowCanceled")),
         (stop(&too_much), Err("details")),
     ] {
-        // The answer is refused as a whole: a valid decision before the invalid one is not recorded either.
+        // The answer is refused as a whole, so a valid decision before the invalid decision is not recorded.
         let command = complete(busy.turn(), vec![marker("fine"), decision]);
         match (busy.clone().admit(&command), field) {
             (Ok((_, events)), Ok(expected)) => assert_eq!(events[2].kind.name(), expected),

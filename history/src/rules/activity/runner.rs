@@ -1,8 +1,9 @@
-//! Commands of runners: taking activities and reporting results. Also retries.
+//! Commands of runners, which take activities and report results. Also contains the retries that follow failed
+//! attempts.
 //!
 //! Without a retry policy, every step is recorded as an event. With a policy, attempts are kept only in the state.
 //! ActivityStarted is then recorded together with the event that closes the activity. The history therefore has three
-//! events, however many attempts were made (ADR 6).
+//! events for an activity, regardless of the number of attempts (ADR 6).
 
 use std::sync::Arc;
 
@@ -143,8 +144,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Handles an activity that could not be delivered to its runner. With a retry policy, another runner can take it.
-    /// Without one, the activity times out.
+    /// Handles an activity that could not be delivered to its runner. If the activity has a retry policy, another
+    /// runner can take it. Otherwise the activity times out.
     pub(crate) fn return_activity(&mut self, task: TaskId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         let activity = held(&self.run, task)?;
         // The activity may have been sent to another poll in the meantime.
@@ -172,8 +173,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Applies a timeout. Start-to-close and heartbeat timeouts end the attempt, and the activity if no other attempt
-    /// follows. Schedule-to-close ends the activity.
+    /// Applies a timeout. A start-to-close or heartbeat timeout ends the attempt. If no other attempt follows, it also
+    /// ends the activity. A schedule-to-close timeout always ends the activity.
     pub(crate) fn activity_times_out(
         &mut self,
         scheduled_event_id: EventId,
@@ -222,8 +223,9 @@ impl Transition {
         self.push(now, EventKind::ActivityTimedOut(timed_out));
     }
 
-    /// Schedules the next attempt. If the attempts are exhausted and the retry policy asks for it, pauses the activity
-    /// instead. `named` is the delay that the runner asked for. Returns `false` if the activity must close.
+    /// Schedules the next attempt. If the attempts are exhausted and the retry policy pauses exhausted activities,
+    /// pauses the activity instead. `named` is the delay that the runner asked for. Returns `false` if the activity
+    /// must close.
     fn retry_or_pause(
         &mut self,
         scheduled_event_id: EventId,
@@ -243,7 +245,7 @@ impl Transition {
         let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
         let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
         // An attempt that could begin only after the schedule-to-close timeout is skipped, so that the decider gets the
-        // failure now.
+        // failure at once.
         let ends_at =
             activity.timeouts.schedule_to_close.and_then(|limit| self.run.clock.reach(activity.scheduled_at, limit));
         let is_exhausted = !policy.allows_after(failures) || ends_at.is_some_and(|ends_at| next_at >= ends_at);
@@ -286,7 +288,8 @@ impl Transition {
         }
         let held = activity.attempts.as_ref().and_then(|attempts| attempts.held.as_ref());
         let has_policy = activity.retry.is_some();
-        // Attempts record no events. If the clock was put back during an attempt, this is noticed only here.
+        // Attempts record no events, so the attempt may have begun after `now` if the clock was put back in the
+        // meantime.
         let started_at = held.map_or(now, |held| held.at).min(now);
         let scheduled_at = activity.scheduled_at;
         let earlier = |failure: &LastFailure| {

@@ -275,7 +275,7 @@ fn canceling_a_held_activity_only_requests_it() {
     let given = given.decide([cancel("a")]);
     let cancel_event_id = given.run.activity("a").unwrap().1.cancel_event_id;
     assert_eq!(cancel_event_id, Some(given.events.last().unwrap().id));
-    // A second request to stop is recorded as well.
+    // A second request to stop is also recorded.
     let given = given.then(&signal("stop!")).take();
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
 }

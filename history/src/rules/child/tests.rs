@@ -153,7 +153,7 @@ fn an_open_run_with_the_id_of_the_child_decides_the_start() {
     let run_id = outbound.run_id.unwrap();
     let child = || Transition::start(start, run_id, wanted.now).unwrap();
     assert_eq!(child().apply_effect(&outbound, wanted.now), EffectResult::Done { run_id });
-    // A later, unrelated run with the child's workflow id.
+    // Create a later, unrelated run with the child's workflow id.
     let later = Uuid::from_u128(5);
     let mut follower = Transition::start(start, later, wanted.now).unwrap();
     assert_eq!(follower.apply_effect(&outbound, wanted.now), EffectResult::Done { run_id: later });
@@ -253,7 +253,7 @@ fn a_closing_child_reports_to_its_parent() {
     assert_eq!(owed(&closed), [(5, EffectKind::NotifyParent)]);
     let [outbound] = &outbound_effects(&closed)[..] else { panic!("one outbound") };
     assert_eq!((outbound.workflow_id.as_str(), outbound.run_id), ("p", Some(parent.run_id)));
-    // Runs that are not the parent: another run, and one without this child. Then the parent itself.
+    // The first two runs are not the parent: another run, and a run without this child. The third run is the parent.
     let wanted = with_child();
     let mut transition = Transition::of(wanted.run.clone());
     assert_eq!(transition.apply_effect(outbound, wanted.now), EffectResult::Unknown, "another run");

@@ -66,7 +66,7 @@ fn held_tasks_of_a_paused_run_can_be_completed() {
     let start = decided.start_activity("c");
     check(&decided, &start, "fault activity-not-waiting");
     check(&decided.then(&resume()), &start, "ActivityStarted");
-    // A failed attempt is not retried either.
+    // A failed attempt is not retried while the run is paused.
     let tried =
         scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     let tried = tried.then(&pause());

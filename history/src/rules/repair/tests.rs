@@ -125,7 +125,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     for (after, given) in [
         (7, ahead(scene(), failed(None))),
         (4, ahead(scene(), failed(Some(4)))),
-        // The activity was scheduled by the correct clock, so no event shows that the clock was ahead later.
+        // The activity was scheduled by the correct clock, so no event shows that the clock was ahead afterwards.
         (
             7,
             ahead(scene().decide([schedule_with_retry("a", retry.clone(), NONE)]).takes("a"), |given| {
@@ -235,7 +235,7 @@ fn a_timer_stopped_ahead_keeps_its_remaining_time() {
     let given = given.then(&resume());
     check(&given.clone().after(3), &given.fire(), "");
     check(&given.clone().after(4), &given.fire(), "TimerExpired(t) DeciderScheduled");
-    // Set while the run's clock was stopped, before the service's clock was wrong.
+    // The run's clock was stopped by the correct clock of the service. The timer is set during the stop.
     let held = scene().take().then(&stop());
     let given = ahead(held, |given| given.decide([timer("t", 900)]));
     assert_eq!(late(&given), [], "it counts from the stop");

@@ -127,7 +127,7 @@ fn old_and_new_run_of_a_reset_refer_to_each_other() {
     assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
     assert_eq!((old.run.has_successor(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
     assert!(new.run.is_open());
-    // The new run is reset as well.
+    // The new run can also be reset.
     let (third, _) = reset_with(&new.decide([]), 7, LaterSignals::Drop);
     assert_eq!(summary(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
 }
@@ -161,7 +161,7 @@ fn a_reset_to_a_pause_keeps_the_run_paused() {
     let resumed = new.after(500).then(&resume);
     check(&resumed.clone().after(39), &resumed.fire(), "");
     check(&resumed.clone().after(40), &resumed.fire(), "TimerExpired(t)");
-    // The run was not paused yet.
+    // The run was not yet paused at event 5.
     assert!(reset(&given, 5).run.paused.is_none());
 }
 

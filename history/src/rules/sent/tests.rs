@@ -114,7 +114,7 @@ fn the_poll_of_a_task_is_forgotten_when_it_ends() {
     let given = activities();
     let (a, b) = (given.scheduled("a"), given.scheduled("b"));
     assert_eq!(sent(&given.clone().succeeds("b")), [(a, FIRST)]);
-    // The next attempt of the activity will be sent to a poll anew, so the old poll is forgotten.
+    // The next attempt of the activity will be sent to another poll, so the old poll is forgotten.
     let fails = given.fail("a");
     assert_eq!(sent(&given.clone().then(&fails)), [(b, FIRST)]);
     let back = Command::ReturnActivity { task: given.task("a"), poll: Some(FIRST) };

@@ -249,11 +249,11 @@ fn schedule_to_start_counts_from_the_end_of_the_delay() {
 fn a_turn_not_answered_in_time_is_scheduled_again() {
     let given = scene().take();
     fires(&given, 30, "DeciderTimedOut(StartToClose) DeciderScheduled");
-    // If a turn is already waiting, the timeout schedules no other.
+    // If a turn is already waiting, the timeout schedules no other turn.
     fires(&given.then(&signal("go")), 30, "DeciderTimedOut(StartToClose)");
     let lost = scene().take().after(30);
     let lost = lost.clone().then(&lost.fire());
-    // After a timeout, the next turn is available at once: the time until the timeout was the delay.
+    // After a timeout, the next turn is available at once, because the time until the timeout was already a delay.
     check(&lost, &lost.start_turn(), "DeciderStarted");
     assert_eq!(lost.run.turns_lost, 1);
 }

@@ -91,7 +91,7 @@ fn a_start_with_a_known_update_does_nothing() {
         (Some(idle()), &use_existing, update("u"), Ok(Starting::Existing { run_id })),
         (Some(idle()), &plain(), update("u"), Err("workflow-already-open")),
         (Some(accepted.clone()), &use_existing, update("u"), repeated),
-        // A known update is found whatever the policies of the start are.
+        // A known update is found under all policies of the start.
         (Some(accepted), &plain(), update("u"), repeated),
         (Some(ended.clone()), &use_existing, update("u"), repeated),
         (Some(ended), &use_existing, update("v"), reuse),
@@ -152,7 +152,7 @@ fn a_rejected_update_leaves_the_run_unchanged() {
     let scene = idle();
     let (before, events) = (scene.run.clone(), scene.events.clone());
     let both = scene.speculate(&proposed, &[("u", rejected()), ("v", rejected())], []);
-    // A rejection that is repeated many times leaves no trace in the run either.
+    // A rejection leaves no trace in the run, even if it is repeated many times.
     let one = scene.speculate(&proposed, &[("u", rejected())], []);
     let after = (0..100).fold(scene, |scene, _| scene.then(&both).then(&one));
     assert_eq!((after.run, after.events), (before, events));
@@ -218,7 +218,7 @@ fn a_later_turn_can_answer_an_accepted_update() {
         UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
     );
     assert_eq!(done.run.version, done.run.last_event_id, "watchers of the run are notified");
-    // A turn for another update can also answer it. An answer that changes nothing records nothing.
+    // A turn for another update can also answer this update. An answer that changes nothing records nothing.
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     check(&still, &still.speculate(&[], &[("u", updated())], []), &format!("{one_turn} UpdateCompleted(u)"));
     check(&still, &still.speculate(&[update("v")], &[("u", Verdict::Later), ("v", rejected())], []), "");

@@ -12,10 +12,12 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
 impl Transition {
-    /// Creates the successor of `run`, which closed with `it`. `by` is the credential of the decider that decided so.
+    /// Creates the successor of `run`, which continued as new with the event `it`. `by` is the credential of the
+    /// decider that made this decision.
     ///
-    /// The successor begins with WorkflowStarted and DeciderScheduled. If there is a cancel request to `run` (`asked`,
-    /// see [`is_cancel_request`]), the newest one follows. The same arguments always yield the same result.
+    /// The successor begins with WorkflowStarted and DeciderScheduled. They are followed by `cancel_request`, the
+    /// newest cancel request to `run`, if there is one (see [`is_cancel_request`]). The same arguments always yield the
+    /// same result.
     pub fn successor(
         run: &Run,
         it: &WorkflowContinuedAsNew,
@@ -49,8 +51,8 @@ impl Transition {
     /// Creates the run that makes the next attempt. `input` is the input of the failed run, and the first turn is
     /// delayed until `not_before`. The same arguments always yield the same result.
     ///
-    /// A run with a cancel request is not retried. If an earlier version has planned a retry nevertheless, `asked` is
-    /// the newest cancel request, as for [`successor`](Self::successor).
+    /// A run with a cancel request is not retried. But an earlier version of Baton may have planned a retry in spite of
+    /// the request. In this case, `cancel_request` is the newest cancel request, as for [`successor`](Self::successor).
     pub fn retry(
         run: &Run,
         run_id: RunId,
@@ -75,7 +77,8 @@ impl Transition {
         cancel_request: Option<&Event>,
         now: Timestamp,
     ) -> Self {
-        // If a caller repeats the start of the first run, the response names the new run, which is the open one.
+        // If a caller repeats the start of the first run, the response names the new run, because only the new run is
+        // open.
         let key = run.known.start();
         let next = Run::begin(now, &started, key);
         let event = Event {
@@ -103,8 +106,8 @@ impl Transition {
         transition
     }
 
-    /// Returns the id and the start time of the next attempt, or `None` if the run, which is about to close, must not
-    /// be retried. All of these must hold:
+    /// Returns the id and the start time of the next attempt. The run is about to close. Returns `None` if the run must
+    /// not be retried. A retry requires all of these:
     ///
     /// * There is no cancel request.
     /// * The retry policy allows another attempt, and the reason is retryable.
@@ -126,7 +129,7 @@ impl Transition {
     }
 }
 
-/// Returns `true` for a cancel request. A successor must receive it as well.
+/// Returns `true` for a cancel request. A successor must receive the cancel requests to its predecessor.
 pub fn is_cancel_request(event: &Event) -> bool {
     matches!(event.kind, EventKind::WorkflowCancelRequested(_))
 }
@@ -134,7 +137,8 @@ pub fn is_cancel_request(event: &Event) -> bool {
 /// Returns start attributes for a successor, copied from this run.
 fn like(run: &Run, run_id: RunId) -> WorkflowStarted {
     let before = &run.started;
-    // The execution timeout continues. The periods in which the run's clock was stopped do not count.
+    // The successor continues the execution timeout of this run. The periods in which the run's clock was stopped do
+    // not count.
     let execution_from = before.execution_from();
     let stood = run.clock.stood(execution_from, run.closed_at.unwrap_or(run.last_timestamp));
     WorkflowStarted {

@@ -214,7 +214,7 @@ fn a_delayed_start_delays_turn_and_execution_timeout() {
     let given = Scene::of(&start);
     assert_eq!(summary(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
     assert!(!given.run.is_stuck());
-    // Events are recorded, and the turn that they schedule is delayed as well.
+    // Events are recorded. The turn that they schedule is also delayed.
     let given = given.then(&signal("go")).after(59);
     check(&given, &given.start_turn(), "fault turn-not-waiting");
     check(&given, &given.fire(), "");
@@ -248,7 +248,7 @@ fn a_close_with_unseen_events_fails_unless_forced() {
         FailWorkflow { reason: "r".to_owned(), force: true, ..FailWorkflow::default() }.into(),
         CancelWorkflow { details: None, force: true }.into(),
     ];
-    // The event's turn is already waiting, so no further one is scheduled.
+    // The event's turn is already waiting, so no further turn is scheduled.
     check(&busy, &busy.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     check(&busy, &busy.complete([failure()]), "DeciderCompleted WorkflowCloseFailed(FailWorkflow)");
     check(&busy, &busy.complete([cancellation()]), "DeciderCompleted WorkflowCloseFailed(CancelWorkflow)");

@@ -1,4 +1,4 @@
-//! Stuck and flagged runs: whether anything will schedule another turn of a run, and which condition a run has.
+//! Tests of the condition of a run, and of the rule that a run is stuck if nothing will schedule another turn.
 
 use crate::event::OperatorAction;
 use crate::event::{ActivityTimeouts, EventKind};

@@ -12,8 +12,8 @@ use crate::time::Timestamp;
 
 /// Lookup of requests.
 impl Run {
-    /// Returns the outcome of the request with this key, if this run or an earlier run of its workflow id has recorded
-    /// the request and the state knows it.
+    /// Returns the outcome of the request with this key, which this run or an earlier run of its workflow id has
+    /// recorded. Returns `None` if the state does not contain the request.
     pub fn request(&self, key: RequestKey) -> Option<KnownRequest> {
         self.known.find(key, self.started.run_id)
     }
@@ -40,8 +40,8 @@ impl Run {
         self.known.marked.as_ref().is_some_and(|marked| marked.until >= now) && self.request(key).is_none()
     }
 
-    /// Returns the total number of marks. A request that has no mark at this count cannot have one until the count
-    /// increases.
+    /// Returns how many marks (records of requests in the store) have been created for the workflow id. A request
+    /// without a mark can get one only when this number increases.
     pub fn marks(&self) -> u64 {
         self.known.marked.as_ref().map_or(0, |marked| marked.count)
     }
@@ -71,7 +71,8 @@ impl Run {
         }
     }
 
-    /// Returns the time until which the state must be kept because of its known requests, or `None` if it has none.
+    /// Returns the time until which the state must be kept because of its known requests. Returns `None` if no request
+    /// requires this.
     pub fn known_until(&self) -> Option<Timestamp> {
         let marked = self.known.marked.as_ref().map(|marked| marked.until);
         self.known.newest(self.started.at).into_iter().chain(marked).max()
@@ -112,13 +113,14 @@ impl Run {
     }
 
     /// Keeps only the request with this key and event id as a request of this new run. All other requests belong to the
-    /// run whose history was copied, and are known as requests of that run.
+    /// run whose history was copied, and stay known as requests of that run.
     pub(crate) fn branch_requests(&mut self, key: Option<RequestKey>, event_id: EventId) {
         self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);
     }
 
-    /// Moves the oldest requests out of the state if there are too many. The store must keep a mark for each of them.
-    /// Only requests up to the event `committed` are moved, because they stay valid even if the current commit fails.
+    /// Moves the oldest requests out of the state if there are too many. The store must keep a mark for each moved
+    /// request. Only requests up to the event `committed` are moved. Their events are already committed, so the marks
+    /// stay valid even if the current commit fails.
     ///
     /// Requests that are old enough at `past` are forgotten. `past` is earlier than `now` if the clock seems to be
     /// ahead.
@@ -144,7 +146,8 @@ impl Run {
                 Some(entry) => {
                     requests.drop_oldest();
                     // A reset is recorded in the old run and in the new run, with the same key. Only the newer entry
-                    // has the outcome. If both had marks, the order of writing would decide which outcome is found.
+                    // has the outcome. If both entries became marks, the order of writing would decide which outcome is
+                    // found.
                     if !self.known.has(entry.key) {
                         let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
                         let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);

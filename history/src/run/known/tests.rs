@@ -14,7 +14,7 @@ fn signaled(scene: Scene, numbers: std::ops::Range<usize>) -> Scene {
     numbers.fold(scene, |scene, number| scene.then(&keyed_signal("go", number as u64)))
 }
 
-/// Does the same at the end of a commit as the service does.
+/// Finishes a commit as the service does.
 fn spill(scene: &mut Scene) -> Spilled {
     let committed = scene.run.last_event_id;
     scene.run.spill(committed, scene.now, scene.now)
@@ -120,7 +120,7 @@ fn requests_above_the_limit_are_forgotten_oldest_first() {
     given.run.recall(key(0), RequestMark { event_id: 1, ..first });
     assert!(given.run.request(key(0)).is_some(), "a start is known as long as its run is kept");
     given.run.forget_recalled();
-    // Marks older than a day are forgotten for their age, so they do not count as forgotten early.
+    // Marks older than a day are forgotten because of their age, so they do not count as forgotten early.
     let mut later = given.after(25 * 3_600);
     later.run.known.marked.as_mut().unwrap().until = later.now.plus(HOUR);
     assert_eq!(forgotten(&mut later, limits::REQUESTS_MAX + 500), 0);
@@ -141,7 +141,7 @@ fn a_run_knows_the_requests_of_earlier_runs() {
         let expected = Some(KnownRequest { run_id: RUNS[run], event_id });
         assert_eq!(third.run.request(key(number)), expected, "{number}");
     }
-    // Signals are no longer known after two days, and starts when their runs have expired.
+    // Signals are known for two days at most. Starts are known until their runs have expired.
     assert_eq!(third.run.known_until(), Some(kept_until.plus(HOUR)));
     let fourth = |days: u64| replaced(&third.clone().after(days * 86_400), &plain(), Uuid::from_u128(4), kept_until);
     assert!(fourth(0).run.request(key(2)).is_some() && fourth(2).run.request(key(2)).is_none());

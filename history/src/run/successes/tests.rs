@@ -1,4 +1,4 @@
-//! Repetitions of successful activities that cause a warning, and those that do not.
+//! Repetitions of successful activities that cause a warning, and repetitions that do not.
 
 use super::*;
 use crate::RunCondition;
@@ -117,7 +117,7 @@ fn the_memory_of_successes_is_compact() {
     assert!(sizes[0] <= 3 + 9, "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 4 + 9 * most), "{sizes:?}");
     let forgotten = Run { successes: Successes::default(), ..given.run.clone() };
-    // Each absent field before the field takes one more byte.
+    // Each absent field before the successes takes one more byte.
     assert!(state(&given.run) - state(&forgotten) - bytes(&given.run) <= 8, "nothing else grows");
     let open = given.decide([schedule("x")]);
     let mut without = open.run.clone();

@@ -46,7 +46,7 @@ fn expressions_match_the_times_of_crontabs() {
         // A time matches if the day of the month or the day of the week matches, as in crontab(5).
         ("0 0 13 * FRI", "2026-11-01T00:00:00Z", &["2026-11-06T00:00Z", "2026-11-13T00:00Z", "2026-11-20T00:00Z"]),
         ("0 0 29 2 *", "2026-01-01T00:00:00Z", &["2028-02-29T00:00Z", "2032-02-29T00:00Z"]),
-        // Seconds before the five fields, and a year after them.
+        // The expressions have seconds before the five fields, or also a year after them.
         ("*/20 * * * * *", "2026-01-01T00:00:00Z", &["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z"]),
         ("0 30 12 1 1 * 2028", "2026-01-01T00:00:00Z", &["2028-01-01T12:30Z"]),
         ("@monthly", "2026-01-15T00:00:00Z", &["2026-02-01T00:00Z", "2026-03-01T00:00Z"]),
@@ -374,7 +374,7 @@ fn an_hour_repeated_before_midnight_counts_on_its_day() {
     check(&berlin, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-10-31T02:30Z"]);
 }
 
-/// Finds the next match by a test of every minute that clocks show or skip.
+/// Finds the next match by testing every minute that clocks show or skip.
 fn by_looking(pattern: &Pattern, is_steady: bool, zone: &TimeZone, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
     let mut shown: DateTime = zone.to_datetime(after.checked_sub(SignedDuration::from_hours(30)).unwrap());
     shown = shown.with().second(0).subsec_nanosecond(0).build().unwrap();
@@ -440,7 +440,7 @@ proptest! {
         let begin = at("2026-01-01T00:00:00Z").plus(Duration::from_days(day));
         let found = times.upcoming(begin, 50).times;
         prop_assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|at| *at > begin), "{:?}", found);
-        // A search that starts at any instant between two found times finds the second one.
+        // A search that starts at any instant between two found times finds the later time.
         for pair in found.windows(2) {
             let between = Timestamp::from_millis(u64::midpoint(pair[0].as_millis(), pair[1].as_millis()));
             let next = times.upcoming(between.max(pair[0]), 1).times;

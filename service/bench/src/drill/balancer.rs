@@ -8,7 +8,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A running load balancer; it stops when this is dropped.
+/// A running load balancer. It stops when this value is dropped.
 pub(super) struct Balancer {
     pub(super) url: String,
     accepting: JoinHandle<()>,
@@ -39,7 +39,7 @@ async fn pass_on(mut caller: TcpStream, nodes: Vec<SocketAddr>, next: Arc<Atomic
     for node in nodes.iter().cycle().skip(first % nodes.len().max(1)).take(nodes.len()) {
         if let Ok(mut node) = TcpStream::connect(node).await {
             drop((caller.set_nodelay(true), node.set_nodelay(true)));
-            // If one of the two connections fails, the other one is closed as well.
+            // If one of the two connections fails, the other one is closed, too.
             drop(copy_bidirectional(&mut caller, &mut node).await);
             return;
         }

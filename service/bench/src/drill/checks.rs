@@ -19,7 +19,8 @@ const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(8);
 /// "Drill".
 const STANDSTILL_MOSTLY: history::Duration = history::Duration::from_secs(6);
 
-/// One in this number of standstills may last longer. A drill with fewer standstills may also have one.
+/// One in this number of standstills may be longer than [`STANDSTILL_MOSTLY`]. One may be longer even in a drill with
+/// fewer standstills.
 const ONE_OF: usize = 1_000;
 
 /// Failure of a node.
@@ -80,10 +81,10 @@ pub(super) struct Report {
     events: usize,
     commits: u64,
     conflicts: u64,
-    /// Longest time that a run stood still after a node's death: until the run's next event, or until the next node
-    /// was killed or paused, because that node may have been about to continue the run.
+    /// Longest time that a run stood still after a node's death. The time ends at the run's next event. It also ends
+    /// when the next node was killed or paused, because that node may have been about to continue the run.
     standstill_after_kill_ms: u64,
-    /// Distribution of the times that runs stood still after a node's death, including short ones.
+    /// Distribution of the times that runs stood still after a node's death, including short times.
     standstills_after_kill_ms: Percentiles,
     /// Longest time that a run stood still after a pause of a node, measured from the beginning of the pause.
     standstill_after_pause_ms: u64,
@@ -242,9 +243,8 @@ impl Report {
 }
 
 impl Gap {
-    /// Returns the longest time that the gap lasted after a failure of this kind within it, until the next failure or
-    /// the end of the gap. Returns `None` if it contains no such failure. Without a kind, returns the length of the
-    /// gap.
+    /// Returns the longest time from a failure of this kind within the gap to the next failure or the end of the gap.
+    /// Returns `None` if the gap contains no such failure. Without a kind, returns the length of the gap.
     fn since(&self, what: Option<What>, standstills: &[Standstill]) -> Option<history::Duration> {
         let Some(what) = what else { return Some(self.to.since(self.from)) };
         let within = standstills.iter().filter(|it| self.from <= it.at && it.at <= self.to);
@@ -253,7 +253,7 @@ impl Gap {
     }
 }
 
-/// The time that something stood still, and its description.
+/// Time for which a run or a node stood still, and its description.
 type Stood = (history::Duration, String);
 
 fn always(what: &'static str, all: &[Stood]) -> Check {
@@ -264,7 +264,7 @@ fn always(what: &'static str, all: &[Stood]) -> Check {
     check
 }
 
-/// Like [`always`], but with a lower limit that one in a thousand may exceed.
+/// Like [`always`], but with the limit [`STANDSTILL_MOSTLY`], which one standstill in a thousand may exceed.
 fn mostly(what: &'static str, all: &[Stood]) -> Check {
     let mut check = Check::new(what);
     let mut spared = (all.len() / ONE_OF).max(1);

@@ -37,7 +37,7 @@ pub(super) struct Acknowledged {
     pub(super) run_id: Uuid,
     /// Event id of the acknowledged signal or ActivityScheduled; 1 for a start.
     pub(super) event_id: EventId,
-    /// Content of the request, which no other request has.
+    /// Content of the request. It differs from the contents of all other requests.
     pub(super) said: Payload,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct Ledger {
     pub(super) in_doubt: Vec<String>,
 }
 
-/// A workflow that schedules its activities one after the other and then its timer, and succeeds once it also has its
-/// signal.
+/// A workflow that schedules its activities one after the other and then its timer, and succeeds when it has also
+/// received its signal.
 struct Chain;
 
 #[derive(Default)]
@@ -160,7 +160,7 @@ impl Load {
         Self { drivers, workers, shared, stop }
     }
 
-    /// Stops starting workflows, waits for the open ones, and returns what was acknowledged.
+    /// Stops starting workflows, waits for the open ones, and returns the acknowledged requests.
     pub(super) async fn finish(mut self, wait: Duration) -> Ledger {
         self.shared.is_over.store(true, Ordering::Relaxed);
         let done = async { while self.drivers.join_next().await.is_some() {} };

@@ -18,7 +18,7 @@ use crate::service::{Counters, other};
 /// Maximum time until a node is ready.
 const READY_WAIT: Duration = Duration::from_secs(30);
 
-/// Maximum time for a node to stop: the shutdown limit of `baton serve`, twice.
+/// Maximum time for a node to stop. It is twice the shutdown limit of `baton serve`.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// Maximum time until a node under load has recorded something. Our choice: within this time, timers expire in the
@@ -72,7 +72,7 @@ async fn start(program: &Path, arguments: &[String], port: u16) -> Result<(Child
                 return Ok::<_, Failed>(address);
             }
             if let Ok(Some(_)) = child.try_wait() {
-                // The table was failing when the node started. In production a supervisor restarts it.
+                // The table was failing when the node started. In production, a supervisor restarts such a node.
                 child = spawn(&mut command)?;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -192,7 +192,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Returns the counters of all nodes in all their processes.
+    /// Returns the counters of all nodes, including their ended processes.
     pub(super) async fn counters(&mut self) -> Counters {
         self.read_counters().await;
         self.all.iter().fold(self.past, |sum, node| sum.and(&node.counters))

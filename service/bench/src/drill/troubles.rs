@@ -30,7 +30,7 @@ enum Trouble {
     None,
     /// Refused without effect. DynamoDB has two errors for this.
     Throttled(&'static str),
-    /// A server error. The client cannot know whether it had an effect; here it had none.
+    /// A server error. The client cannot know whether the request had an effect. In this drill it had none.
     Broken,
     /// The request is delayed, possibly until its sender has given up or was killed.
     Stalled,
@@ -106,7 +106,7 @@ impl Troubles {
                 let troubles = Arc::clone(&serving);
                 let service = service_fn(move |request| {
                     let troubles = Arc::clone(&troubles);
-                    // A separate task carries out a request that has arrived even if its sender no longer waits.
+                    // A request that has arrived is carried out in a separate task, even if its sender no longer waits.
                     async move { tokio::spawn(troubles.answer(request)).await.unwrap_or(Err(Cut)) }
                 });
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
@@ -144,7 +144,7 @@ impl Troubles {
     /// Returns the failure of the next request, and its delay.
     fn draw(&self) -> (Trouble, Duration) {
         let mut random = self.random.lock().expect("no code panics while it holds this lock");
-        // Percentages in the order of the failures below; the rest succeed.
+        // Percentages of the failures, in the order of the branches below. All other requests succeed.
         let chances: [u32; 5] = match self.weather.load(Ordering::Relaxed) {
             it if it == Weather::Over as u8 => [0; 5],
             it if it == Weather::Throttling as u8 => [60, 0, 0, 0, 0],
@@ -212,7 +212,7 @@ impl Troubles {
         let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut headers = parts.headers;
-        // Headers that apply only to the connection on which they were received.
+        // These headers apply only to the connection on which they were received.
         for name in ["host", "content-length", "connection"] {
             headers.remove(name);
         }

@@ -1,4 +1,4 @@
-//! `baton-bench upgrade`: an older `baton` and this one alternate over the same data under continuous load.
+//! `baton-bench upgrade`: an older `baton` and the current one alternate over the same data under continuous load.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,8 +27,8 @@ const REST_WAIT: Duration = Duration::from_secs(60);
 
 /// Upgrade: an older program and this one over the same data under load; then checks every acknowledged change
 ///
-/// Upgrades to the `baton` beside this program, and downgrades if both have the same format numbers in `baton version`.
-/// The exit code is 1 if a check fails.
+/// Upgrades to the `baton` in the directory of this program, and downgrades if both have the same format numbers in
+/// `baton version`. The exit code is 1 if a check fails.
 #[derive(Debug, Args)]
 pub(crate) struct Upgrade {
     #[command(subcommand)]
@@ -59,11 +59,11 @@ enum Which {
     New,
 }
 
-/// Replacement of a node: its number, the new program, and how the old one ends.
+/// Replacement of a node: its number, the new program, and how the old program ends.
 type Step = (usize, Which, Ending);
 
-/// From the old to the new program and back, each by a shutdown and by a kill. The second list is used only if a
-/// downgrade is possible.
+/// Replacements of the old program by the new one and back, each by a shutdown and by a kill. The second list is used
+/// only if a downgrade is possible.
 const EMBEDDED: ([Step; 1], [Step; 5]) = (
     [(0, Which::New, Ending::Stopped)],
     [

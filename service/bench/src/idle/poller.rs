@@ -18,7 +18,7 @@ const WAIT: u64 = 60;
 /// Delay before a connection is retried.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Maximum size of a response in bytes. Empty responses of polls have a few hundred.
+/// Maximum size of a response in bytes. Empty responses of polls take a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
 /// Maximum number of connections from one source address. By default a system assigns about 28,000 ports per address,
@@ -56,7 +56,7 @@ fn request(wire: Wire, to: SocketAddr, (number, list): (u64, &str)) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: {to}\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
-/// Polls repeatedly, once it may begin.
+/// Polls repeatedly. The first poll waits for a permit of `begin`.
 pub(super) async fn hold(wire: Wire, to: SocketAddr, (number, list): (u64, String), begin: Arc<Semaphore>) {
     loop {
         if let Err(error) = hold_one(wire, to, (number, &list), &begin).await {

@@ -10,23 +10,23 @@ use serde::Serialize;
 const CLOCKS_APART_MAX: f64 = 30.0;
 
 /// Time in seconds for which a task may wait in a list without pollers before it is reported. Source: the alert about
-/// such lists.
+/// task lists without pollers.
 const UNPOLLED_MAX: f64 = 120.0;
 
-/// Remaining validity of a certificate in seconds below which it is a warning (as in the alert about certificates),
-/// and below which it is a failure (one day; our choice).
+/// Remaining validity of a certificate in seconds. Below the first value, the outcome is a warning (source: the alert
+/// about certificates). Below the second one, it is a failure (one day; our choice).
 const CERTIFICATE_WARNING: f64 = 14.0 * 86_400.0;
 const CERTIFICATE_FAILING: f64 = 86_400.0;
 
-/// Free disk space in bytes below which it is always reported. Our choice: the default disk space reserved for open
-/// runs.
+/// Free disk space in bytes. If less is free, it is reported in any case. Our choice: equals the default disk space
+/// reserved for open runs.
 const DISK_LITTLE: f64 = 512.0 * MIB;
 const MIB: f64 = 1_048_576.0;
 
-/// Fraction of the permitted open files and sockets above which their number is reported. Our choice.
+/// Fraction of the permitted number of open files and sockets. If more are open, their number is reported. Our choice.
 const DESCRIPTORS_MAX: f64 = 0.9;
 
-/// Severity of a check's outcome. The worst one is the last.
+/// Severity of a check's outcome, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
@@ -109,7 +109,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name, labels, value: rest.trim().parse().ok()? })
 }
 
-/// All samples of a service's metrics.
+/// All samples in the metrics of a service.
 struct Metrics<'a>(Vec<Sample<'a>>);
 
 impl Metrics<'_> {
@@ -121,7 +121,7 @@ impl Metrics<'_> {
         self.of(name).next().map(|sample| sample.value)
     }
 
-    /// Formats the samples of a metric that are not zero, with their domains: `12 in default, 1 in shop`.
+    /// Formats the samples of a metric, by domain: `12 in default, 1 in shop`. Samples with the value zero are omitted.
     fn by_domain(&self, name: &str) -> Option<String> {
         let told = self.of(name).filter(|sample| sample.value > 0.0);
         let told: Vec<_> = told
@@ -231,8 +231,8 @@ fn disk(metrics: &Metrics<'_>) -> Check {
     well(what, found)
 }
 
-/// Lag of an archive in seconds above which it is reported. Our choice: ten times the normal lag, which is what may
-/// be lost with a machine.
+/// Lag of an archive in seconds. A larger lag is reported, because changes of this period are lost if the machine is
+/// lost. Our choice: ten times the normal lag.
 const SHIP_LAG_MAX: f64 = 10.0;
 
 fn archive(metrics: &Metrics<'_>) -> Check {
@@ -259,8 +259,8 @@ fn nodes(metrics: &Metrics<'_>) -> Check {
     }
 }
 
-/// Compares the clocks of the service and this machine. The service counts flagged runs whenever its metrics are
-/// read, so the time of that count is the service's current time.
+/// Compares the clocks of the service and this machine. The service counts flagged runs whenever its metrics are read.
+/// The time of that count, which is in the metrics, is therefore the service's current time.
 #[expect(clippy::cast_precision_loss, reason = "no time has 2^52 milliseconds")]
 fn clock(metrics: &Metrics<'_>, now: Timestamp) -> Check {
     let Some(at) = metrics.value("baton_runs_flagged_counted_timestamp_seconds") else {
@@ -307,7 +307,7 @@ fn certificate(metrics: &Metrics<'_>) -> Check {
     bad("certificate", verdict, found, "renew it in the same files: they are read again by themselves")
 }
 
-/// Checks a metric that is zero if there is no problem. In that case the outcome is `fine`.
+/// Checks a metric that is zero if there is no problem. If it is zero, `fine` describes the outcome.
 fn counted(metrics: &Metrics<'_>, what: &'static str, name: &str, fine: &str, advice: &str) -> Check {
     let count: f64 = metrics.of(name).map(|sample| sample.value).sum();
     if count <= 0.0 {
@@ -381,8 +381,8 @@ mod tests {
         )
     }
 
-    /// Returns the problems that are found in the metrics of a healthy service if these lines are added. They replace
-    /// existing lines of the same metrics.
+    /// Returns the problems that the checks find after these lines were added to the metrics of a healthy service. The
+    /// lines replace existing lines of the same metrics.
     fn found(lines: &str) -> Vec<(&'static str, Verdict, String)> {
         let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
         let new: BTreeSet<_> = lines.lines().map(name).collect();

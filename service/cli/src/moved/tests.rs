@@ -114,7 +114,7 @@ fn a_file_in_which_any_byte_is_changed_is_found() {
             while reader.next_run()?.is_some() {}
             Ok(reader.counts().clone())
         });
-        // The digest does not include the number of open runs that were left out.
+        // The digest does not cover the number of open runs that were not exported.
         let open = String::from_utf8(text.clone()).unwrap().find(r#""open":3"#).unwrap() + 7;
         assert!(is_read.is_err() || at == open, "byte {at}: {}", String::from_utf8_lossy(&changed));
     }

@@ -31,7 +31,7 @@ impl From<OrderArg> for client::Order {
     }
 }
 
-/// Values of `--status`: all open runs, all closed runs, conditions of open runs, and outcomes of closed runs.
+/// Values of `--status`: all open runs, all closed runs, the conditions of open runs, and the outcomes of closed runs.
 const STATUSES: [&str; 14] = [
     "open",
     "closed",
@@ -57,7 +57,7 @@ const OPEN_STATUSES: [&str; 7] = ["open", "paused", "blocked", "stuck", "failing
 
 #[derive(Debug, Args)]
 pub struct ListFilters {
-    /// Only runs with this status: open or closed, the condition of an open run, or the outcome of a closed run
+    /// Only runs with this status: all open or all closed runs, a condition of open runs, or an outcome of closed runs
     #[arg(long, value_parser = STATUSES)]
     status: Option<String>,
     /// Only runs of this workflow type
@@ -66,7 +66,7 @@ pub struct ListFilters {
     /// Only runs of this workflow id
     #[arg(long = "id", value_name = "ID")]
     workflow_id: Option<String>,
-    /// Only runs whose workflow id begins with this
+    /// Only runs whose workflow id begins with this text
     #[arg(long = "id-prefix", value_name = "BEGINNING")]
     workflow_id_prefix: Option<String>,
     /// Only runs with this tag
@@ -85,8 +85,8 @@ impl ListFilters {
     ///
     /// # Errors
     ///
-    /// [`Failed::Usage`] if the list would always be empty, because an order by close lists only closed runs, and the
-    /// filter only open ones.
+    /// [`Failed::Usage`] for an order by close with a filter that selects only open runs. Such a list would always be
+    /// empty, because an order by close lists only closed runs.
     pub(super) fn ordered(&self, order: Option<OrderArg>) -> Result<Filter, Failed> {
         let by_close = match order {
             Some(OrderArg::NewestClose) => Some("newest-close"),
@@ -119,7 +119,7 @@ impl ListFilters {
     }
 }
 
-/// Returns the status of a run in the form of a value of `--status`.
+/// Returns the status of a run as the value of `--status` that selects it.
 fn standing(run: &Listed) -> &'static str {
     let flags = [
         (run.paused, RunCondition::Paused),

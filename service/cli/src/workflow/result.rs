@@ -1,15 +1,15 @@
-//! Outcome of a run: waits for its close, prints the outcome, and determines the exit code.
+//! The outcome of a run: waiting for its close, printing the outcome, and determining the exit code.
 
 use client::body::RunResult;
 use history::Status;
 
 use crate::{Done, Failed, described, note, print_json};
 
-/// Time that commands wait for the close of a run before they print which task lists have no pollers. Our choice.
+/// Time that a command waits for the close of a run before it reports task lists without pollers. Our choice.
 pub(super) const NOTE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Waits for the close of a run up to `wait`, prints its outcome, and returns the failure that determines the exit
-/// code if the run did not succeed.
+/// Waits up to `wait` for the close of a run, and prints its outcome. If the run did not succeed, returns a failure
+/// with the exit code for the outcome.
 pub(super) async fn show_result(
     client: &client::Client,
     workflow_id: &str,

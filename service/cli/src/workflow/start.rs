@@ -30,16 +30,16 @@ pub struct StartArgs {
     /// Maximum time from start to close of one run
     #[arg(long)]
     run_timeout: Option<Duration>,
-    /// Maximum time of a turn, e.g. 10m if you answer turns by hand [default: 30s]
+    /// Maximum time of a turn, e.g. 10m if you answer turns yourself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     turn_timeout: Option<Duration>,
-    /// Reuse of the id of a closed run: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
+    /// Policy for reusing the id of a closed run: allow-duplicate-failed-only, allow-duplicate or reject-duplicate
     #[arg(long, value_name = "POLICY", value_parser = word::<ReusePolicy>)]
     reuse: Option<ReusePolicy>,
-    /// Action if a run of this id is open: fail, use-existing or terminate-existing
+    /// Policy if a run with this id is open: fail, use-existing or terminate-existing
     #[arg(long, value_name = "POLICY", value_parser = word::<ConflictPolicy>)]
     conflict: Option<ConflictPolicy>,
-    /// Send a signal of this name with the start, or to the open run
+    /// Name of a signal to send with the start, or to the run that is already open
     #[arg(long, value_name = "NAME")]
     signal: Option<String>,
     /// Input of the signal: JSON, @file, or - for standard input
@@ -50,10 +50,10 @@ pub struct StartArgs {
     after: Option<Duration>,
     #[command(flatten)]
     retry: Retry,
-    /// Idempotency key: repeated requests with the same key start once
+    /// Idempotency key: if a request is repeated with the same key, only one run is started
     #[arg(long)]
     key: Option<String>,
-    /// Wait this long for the close of the run, e.g. 30s or 1h, and print its outcome like `workflow result`
+    /// Maximum wait for the close of the run, e.g. 30s or 1h; then print its outcome like `workflow result`
     #[arg(long, value_name = "DURATION")]
     wait: Option<Duration>,
     #[command(flatten)]
@@ -62,8 +62,8 @@ pub struct StartArgs {
     target: Target,
 }
 
-/// Options of the retry policy: whether a new run is started after a run has failed or has exceeded its run timeout.
-/// Without any of these options there is no retry policy.
+/// Options of the retry policy, which starts a new run if a run fails or exceeds its run timeout. Without any of these
+/// options, there is no retry policy.
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
     /// Maximum number of attempts [default: unlimited]
@@ -72,10 +72,10 @@ pub(crate) struct Retry {
     /// Wait before the second attempt, e.g. 10s [default: 1s]
     #[arg(help_heading = "Retry options", long = "retry-interval", value_name = "DURATION")]
     interval: Option<Duration>,
-    /// Factor by which each wait is longer than the previous one [default: 2]
+    /// Factor between the lengths of two successive waits [default: 2]
     #[arg(help_heading = "Retry options", long = "retry-coefficient", value_name = "FACTOR", value_parser = factor)]
     coefficient: Option<Factor>,
-    /// Maximum wait [default: a hundred times the first]
+    /// Maximum wait between two attempts [default: a hundred times the first wait]
     #[arg(help_heading = "Retry options", long = "retry-interval-max", value_name = "DURATION")]
     interval_max: Option<Duration>,
     /// Fraction of each wait that is random (0.0–1.0)

@@ -1,4 +1,5 @@
-// What is done by hand: the buttons, and the dialog that says what will happen, keeps what was typed, and shows what came of it.
+// Buttons of actions, and the dialog of an action: it describes the effect, keeps the user's input, and shows the
+// result.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -16,17 +17,17 @@ import { Fields, keepWho, useForm } from './fields';
 interface Acting {
   action: Action;
   domain: string;
-  /** Called when it was done. */
+  /** Called when the action has succeeded. */
   done?: () => void;
-  /** What is in its fields at first, by their names. */
+  /** Initial values of the fields, by name. */
   filled?: Values;
 }
-/** The action whose dialog is open. */
+/** Action whose dialog is open. */
 export const acting = signal<Acting | undefined>(undefined);
-/** What was done last, for a while. */
+/** Message about the last action, shown for some seconds. */
 export const said = signal('');
 
-/** Ours: long enough to read a line, in milliseconds. */
+/** Time for which the message is shown, in milliseconds. Our choice: long enough to read a line. */
 const SAID_MS = 6000;
 
 export function say(text: string): void {
@@ -36,7 +37,7 @@ export function say(text: string): void {
   }, SAID_MS);
 }
 
-/** Buttons of actions, in a row: those that whoever is signed in may do. */
+/** Shows a row of buttons for the actions that the signed-in user may perform. */
 export function Actions({
   actions,
   domain,
@@ -68,7 +69,7 @@ export function Actions({
   );
 }
 
-/** What was done last, said where a screen reader hears it. */
+/** Shows the message about the last action. Screen readers announce it. */
 export function Said(): JSX.Element {
   return (
     <div class={`said${said.value ? '' : ' none'}`} role="status">
@@ -88,7 +89,7 @@ function close(): void {
 
 function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
-  // One key as long as the same is asked: a request that is repeated is recorded once.
+  // The key stays the same until a field changes, so that a repeated request is recorded only once.
   const key = useRef(newKey());
   const form = useForm(action.fields, filled, () => {
     key.current = newKey();
@@ -122,7 +123,7 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
           return;
         }
         setAnswer({ json: given?.['result'] === undefined ? undefined : rawOf(given, 'result') });
-        // Asked once more it is another request.
+        // The next request is a new one, so it gets another key.
         key.current = newKey();
         return;
       }
@@ -172,7 +173,7 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
   );
 }
 
-/** Why it was refused, and what to do. */
+/** Shows why the request was refused, and what to do. */
 function Refused({
   problem,
   change,

@@ -1,4 +1,5 @@
-// A query as a page: what the decider answers, with buttons for the signals and updates that it names, and followed while the run is open.
+// The page of a query: the decider's answer, with buttons for the signals and updates that it links to. While the run
+// is open, the answer is kept up to date.
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { actionsOfRun } from '../actions';
@@ -13,7 +14,10 @@ import { type Described, standingOf, visible } from '../words';
 import { acting } from './act';
 import { type DrawLink, Markdown } from './markdown';
 
-/** Ours: seconds that the service holds a query until there is another answer; it takes 60 at most. */
+/**
+ * Time for which the service holds a query until its answer changes, in seconds. The maximum of the service is 60. Our
+ * choice.
+ */
 const WAIT_S = 55;
 
 interface Props {
@@ -75,7 +79,7 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
           setAsking(false);
           isOpen = await describe();
         }
-        // Nobody is asked for somebody who does not look; coming back asks anew.
+        // A hidden page sends no queries. When it becomes visible, it starts again.
       } while (isOpen && etag && !document.hidden);
     };
     follow().catch((error: unknown) => {
@@ -148,7 +152,7 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
   );
 }
 
-/** Says whether it is JSON, or nothing. */
+/** Returns whether a text is JSON or empty. */
 function isJson(text: string): boolean {
   try {
     if (text.trim() !== '') JSON.parse(text);
@@ -158,7 +162,10 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Draws a signal or an update as a button that opens its dialog, filled in, and a query as a link to its page. */
+/**
+ * Draws a signal or an update as a button that opens its dialog with the input filled in, and a query as a link to its
+ * page.
+ */
 function linksOf(
   domain: string,
   run: Described | undefined,

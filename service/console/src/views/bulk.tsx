@@ -1,4 +1,5 @@
-// The same done to many runs: a bar with what can be done, and a dialog that says first how many and which, and then what became of each.
+// Actions on many runs: a bar with the actions, and a dialog that first shows which runs are affected, and then the
+// outcomes.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
@@ -17,17 +18,17 @@ import { Fields, keepWho, useForm } from './fields';
 interface Bulk {
   action: BulkAction;
   domain: string;
-  /** Those that were chosen one by one; all that match the filter where it is absent. */
+  /** Runs that were selected one by one. If absent, all runs that match the filter are selected. */
   chosen?: Target[];
-  /** How many more were chosen, and have closed. */
+  /** Number of selected runs that have closed. */
   closed: number;
   filter: Filter;
-  /** Called when something was done. */
+  /** Called when the action has been applied to a run. */
   done: () => void;
 }
 export const bulk = signal<Bulk | undefined>(undefined);
 
-/** Ours: ids that the dry run shows, and runs that are read at a time. */
+/** Number of ids that the preview shows, and number of runs read at a time. Our choice. */
 const FIRST = 8;
 const PAGE = 200;
 
@@ -39,7 +40,7 @@ function close(): void {
   bulk.value = undefined;
 }
 
-/** Gives the open runs that match a filter, a page at a time. */
+/** Returns a function that reads the open runs that match a filter, one page per call. */
 function pagesOf(domain: string, filter: Filter): () => Promise<Target[]> {
   let page: string | undefined | null = '';
   return async () => {
@@ -57,12 +58,12 @@ function pagesOf(domain: string, filter: Filter): () => Promise<Target[]> {
 
 interface Plan {
   count: number;
-  /** Whether there are more: counting stopped. */
+  /** True if counting stopped at a limit, so that there may be more runs. */
   truncated: boolean;
   first: Target[];
 }
 
-/** Says how many runs there are, and the first of them. */
+/** Returns the number of affected runs and the first few of them. */
 async function planOf({ domain, chosen, filter }: Bulk): Promise<Plan> {
   if (chosen) return { count: chosen.length, truncated: false, first: chosen.slice(0, FIRST) };
   const open = openOf(filter);
@@ -83,7 +84,7 @@ function Dialog(asked: Bulk): JSX.Element {
   const form = useForm(action.fields);
   const [plan, setPlan] = useState<Plan>();
   const [problem, setProblem] = useState<Problem>();
-  // What is sent is fixed when the work begins: the same for all, and for what is done again.
+  // The values are fixed when the work begins, so that all runs get the same values, even after a retry.
   const sent = useRef<Values>({});
   const work = useMemo(() => {
     const rest = chosen ? [chosen] : undefined;
@@ -245,7 +246,7 @@ function Progress({
   );
 }
 
-/** Ours: outcomes that are shown; of thousands nobody reads each. */
+/** Maximum number of outcomes that are shown. Our choice. */
 const SHOWN_MAX = 100;
 
 function Outcomes({ label, list, domain }: { label: string; list: Failed[]; domain: string }): JSX.Element | null {
@@ -266,7 +267,7 @@ function Outcomes({ label, list, domain }: { label: string; list: Failed[]; doma
   );
 }
 
-/** What can be done with the runs that are selected. */
+/** Shows the actions for the selected runs. */
 export function BulkBar({
   words,
   total,
@@ -276,9 +277,9 @@ export function BulkBar({
   domain,
 }: {
   domain: string;
-  /** How many are selected. */
+  /** Description of the selection. */
   words: string;
-  /** How many match, where all of them can be selected yet. */
+  /** Number of matching runs, if all of them can still be selected. */
   total: string | undefined;
   ask: (action: BulkAction) => void;
   all: () => void;

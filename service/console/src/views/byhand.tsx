@@ -1,4 +1,4 @@
-// An open activity: its tries, its last failure, and what can be done with it by hand.
+// An open activity: its attempts, its last failure, and the actions for it.
 import type { JSX } from 'preact';
 import { type Activity, actionsOfActivity, retryOf } from '../actions';
 import type { Event } from '../fold';
@@ -16,7 +16,7 @@ export function ByHand({
   domain: string;
   run: Described;
   activity: Activity;
-  /** Those of the run that are here. */
+  /** Loaded events of the run. */
   events: readonly Event[];
 }): JSX.Element {
   const { lastFailure, paused, nextAttemptAt, startedAt, lastHeartbeatAt } = activity;

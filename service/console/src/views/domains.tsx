@@ -1,4 +1,4 @@
-// Domains: each with how long its runs are kept, and what can be done with it.
+// The page of domains: the retention period of each domain, and the actions for it.
 import type { JSX } from 'preact';
 import { get } from '../api';
 import type { Schemas } from '../fold';

@@ -1,4 +1,4 @@
-// An event: in a line, and in the panel beside the views.
+// An event: as one line of a list, and in the panel next to the views.
 import type { JSX } from 'preact';
 import { type Event, causesOf, nameOfTurn, timeOf } from '../fold';
 import { rawOf } from '../raw';
@@ -9,7 +9,7 @@ import { fieldsOf, kindOf, payloadsOf, subjectOf, toneOf } from '../words';
 import { ByHand } from './byhand';
 import type { Shown } from './shown';
 
-/** An event in one line, to be clicked. */
+/** An event in one line, which can be clicked. */
 export function EventLine({ event, shown, time }: { event: Event; shown: Shown; time?: number }): JSX.Element {
   const subject = subjectOf(event, (id) => shown.run.row.value.at(id));
   return (

@@ -1,4 +1,4 @@
-// Events: the table, the newest first, with a jump by id, turn or time.
+// The view of events: a table, newest first, and navigation by id, turn or time.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { problemOf } from '../api';
@@ -13,7 +13,7 @@ import type { Shown } from './shown';
 export function Events(shown: Shown): JSX.Element {
   const row = shown.run.row.value;
   const narrow = useNarrow();
-  // Relative is since the start of the run, or of what is here of it.
+  // Relative times start at the first loaded event, which usually is the start of the run.
   const first = row.events[0];
   const oldestFirst = place.value.query.get('order') === 'oldest';
   const count = Math.max(0, shown.asOf - row.first + 1);

@@ -1,4 +1,4 @@
-// The fields of a dialog: what is typed stays, what is lacking is said beside it, and who somebody is is offered again.
+// Fields of a dialog. Errors are shown next to the fields. The user's name is kept for later dialogs.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { type Field, type Values, initialOf } from '../fields';
@@ -13,17 +13,17 @@ function who(): string {
   }
 }
 
-/** Keeps who somebody is, for the next dialog. */
+/** Stores the user's name for the next dialog. */
 export function keepWho(identity: string | undefined): void {
   if (!identity) return;
   try {
     localStorage.setItem(WHO_KEY, identity);
   } catch {
-    /* a browser that keeps nothing */
+    /* The browser does not allow storage. */
   }
 }
 
-/** What is typed into fields, and what they lack. */
+/** Values of fields, and their errors. */
 export interface Form {
   fields: readonly Field[];
   values: Values;
@@ -32,7 +32,10 @@ export interface Form {
   setLack: (lack: Values) => void;
 }
 
-/** Gives the form of some fields. `filled` are values that somebody else has given; `changed` is called with each that is typed. */
+/**
+ * Creates the form of these fields. `filled` contains initial values. `changed` is called when the user changes a
+ * field.
+ */
 export function useForm(fields: readonly Field[], filled: Values = {}, changed: () => void = () => undefined): Form {
   const [values, setValues] = useState<Values>(() => ({
     ...initialOf(fields),

@@ -1,4 +1,4 @@
-// Future: what time will do, in order, and who could have the run go on.
+// The view of the future: the deadlines of a run in order, and what can wake it up.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { get } from '../api';
@@ -81,10 +81,13 @@ export function Future(shown: Shown): JSX.Element {
   );
 }
 
-/** Ours: task lists that are looked at for one run. */
+/** Maximum number of task lists that are read for one run. Our choice. */
 const LISTS_LOOKED_AT = 8;
 
-/** What the service knows of the lists on which tasks of a run wait; asked again when one of them is no longer polled, or is again. */
+/**
+ * Returns the status of the task lists on which tasks of a run wait. Reads it again when a list gains or loses its
+ * pollers.
+ */
 function useLists(described: Described, domain: string): TaskList[] {
   const [lists, setLists] = useState<TaskList[]>([]);
   const waiting = described.openActivities.filter((one) => !one.paused && !one.startedAt && !one.nextAttemptAt);
@@ -97,7 +100,7 @@ function useLists(described: Described, domain: string): TaskList[] {
       get<Schemas['ListedTaskLists']>(`${domainPath(domain)}/task-lists/${encodeURIComponent(name)}`, stop.signal).then(
         ({ taskLists }) => taskLists,
       );
-    // What a run waits for is said without them, too.
+    // If reading fails, the view shows what the run waits for without the status of the lists.
     Promise.all(wantedNames.map(ask)).then(
       (found) => setLists(found.flat()),
       () => undefined,

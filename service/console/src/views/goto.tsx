@@ -1,4 +1,4 @@
-// Going to an event of a history: by its id, by the turn, or by the time.
+// Navigation to an event of a history, by its id, by turn, or by time.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { problemOf } from '../api';

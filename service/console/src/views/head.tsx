@@ -1,4 +1,4 @@
-// What is said of a run above its views: how it stands, in words, its facts, its family.
+// The header of a run, above its views: status, a description, facts, and related runs.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { actionsOfRun, knownIn, resetPointOf } from '../actions';
@@ -14,12 +14,12 @@ import { Badge, Name, Time, Trouble } from '../ui';
 import { reasonOf, standingOf } from '../words';
 import { Actions, acting } from './act';
 
-/** What is said of the run, which counts the seconds; a component of its own, so that nothing else is drawn each second. */
+/** The header. It is a separate component, because it shows durations and is therefore drawn every second. */
 export function Head({ run }: { run: Run }): JSX.Element {
   const described = run.described.value;
   const row = run.row.value;
   const { domain, workflowId } = run;
-  // What can be done offers what the history knows: names, policies, places to go back to.
+  // The actions use names, policies and events from the history, so they are shown when the history is loaded.
   const isRead = row.events.length > 0 || run.problem.value !== undefined;
   return (
     <header class="run-head">
@@ -58,14 +58,14 @@ export function Head({ run }: { run: Run }): JSX.Element {
 }
 
 interface FactsProps {
-  /** Where others of the same type and tag are; absent for a recorded one. */
+  /** Domain in which links search for runs with the same type or tag. Absent for a recorded history. */
   domain?: string;
   workflowType: string;
   taskList: string;
   startedAt: string;
-  /** When it closed, if that is known. */
+  /** Time of the close, if known. */
   endedAt: number | undefined;
-  /** Whether it is open now, so that its time goes on. */
+  /** True if the run is open, so that its duration increases. */
   isOpen?: boolean;
   events: number;
   runId: string | undefined;
@@ -150,7 +150,9 @@ function RunActions({ run }: { run: Run }): JSX.Element | null {
   );
 }
 
-/** Starts another run like this one, whose first event is read as the service sends it: its input is not touched. */
+/**
+ * Starts another run like this one. The first event is read as the service sends it, so that the input is not changed.
+ */
 function Another({ run }: { run: Run }): JSX.Element {
   const [isReading, setReading] = useState(false);
   const start = async (): Promise<void> => {

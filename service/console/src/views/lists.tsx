@@ -1,4 +1,5 @@
-// The task lists of a domain: what waits, since when, what is in flight, who polls, and how many tasks go out a minute.
+// The page of task lists of a domain: waiting tasks, their age, tasks in progress, pollers, and dispatched tasks per
+// minute.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { get } from '../api';
@@ -11,7 +12,7 @@ import { pathOf } from '../route';
 import { go, now, place, setQuery } from '../state';
 import { Empty, Name, Refresh, Since, Time, Trouble } from '../ui';
 
-/** Lists that are read at once: as many as the service gives. */
+/** Number of lists per request, which is the maximum of the service. */
 const PAGE = 200;
 type Page = Schemas['ListedTaskLists'];
 
@@ -22,7 +23,7 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
     refresh,
     add,
   } = useReading(domain, (signal) => get<Page>(`${domainPath(domain)}/task-lists?limit=${PAGE}`, signal));
-  // Where further pages were asked for, they stay.
+  // If the user has loaded further pages, the data is not refreshed, because that would remove them.
   useChanges(domain, async () => {
     if ((page?.taskLists.length ?? 0) <= PAGE) await refresh();
   });
@@ -32,7 +33,7 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
       const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
       return { ...next, taskLists: [...old.taskLists, ...next.taskLists] };
     });
-  // The page has a second address, which becomes the first.
+  // The page has an earlier address, which is replaced by the current address.
   const { path, query } = place.value;
   useEffect(() => {
     if (path !== pathOf({ page: 'lists', domain })) go({ page: 'lists', domain }, query, true);
@@ -90,7 +91,10 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
   );
 }
 
-/** A list as the address names it: lists of deciders and of runners may be called the same. */
+/**
+ * Returns the name of a list in the address. It includes the kind, because a list of deciders and a list of runners may
+ * have the same name.
+ */
 const nameOf = (list: TaskList): string => `${list.kind} ${list.name}`;
 
 function Line({ list, most, domain }: { list: TaskList; most: number; domain: string }): JSX.Element {
@@ -109,7 +113,10 @@ function Line({ list, most, domain }: { list: TaskList; most: number; domain: st
   );
 }
 
-/** What waits on a list, in the order in which it is handed out; read anew when the list has changed. */
+/**
+ * Shows the waiting tasks of a list in the order in which they will be dispatched. Reads them again when the list
+ * changes.
+ */
 function WaitingTasks({ list, domain }: { list: TaskList; domain: string }): JSX.Element {
   const { value, problem } = useReading(
     `${domain} ${nameOf(list)} ${list.waiting} ${list.dispatchedLastMinute} ${list.oldestSince ?? ''}`,

@@ -1,13 +1,14 @@
-// Markdown as nodes, never as markup: HTML in it is text, pictures are their words, and a link is one of the kinds that are known.
+// Draws Markdown as elements, never as HTML. HTML in the Markdown is shown as text, images as their alternative text,
+// and links only if their kind is known.
 import type { Token, Tokens } from 'marked';
 import type { ComponentChildren, JSX } from 'preact';
 import { type Link, linkOf, tokensOf } from '../markdown';
 import { visible } from '../words';
 
-/** Draws a link that means something to a run. */
+/** Draws a link to a signal, an update or a query. */
 export type DrawLink = (link: Exclude<Link, { to: 'page' }>, label: ComponentChildren) => JSX.Element;
 
-/** Ours: what stands deeper in lists and quotes is shown as it was written. */
+/** Maximum depth of nested lists and quotes. Deeper content is shown as plain text. Our choice. */
 const LEVELS_MAX = 16;
 
 export function Markdown({ text, drawLink }: { text: string; drawLink: DrawLink }): JSX.Element {
@@ -21,7 +22,7 @@ export function Markdown({ text, drawLink }: { text: string; drawLink: DrawLink 
       case 'def':
         return null;
       case 'heading': {
-        // The page has the first one.
+        // The page already has a heading of level 1.
         const Heading =
           (token as Tokens.Heading).depth === 1 ? 'h2' : (token as Tokens.Heading).depth === 2 ? 'h3' : 'h4';
         return <Heading>{inner()}</Heading>;

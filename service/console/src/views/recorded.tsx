@@ -1,4 +1,4 @@
-// A recorded history, read like a run: dropped on any page, or chosen here. Nothing of it is sent anywhere.
+// A recorded history, shown like a run. A file is dropped on any page or chosen on this page. It is not sent anywhere.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useErrorBoundary, useLayoutEffect } from 'preact/hooks';
@@ -12,13 +12,13 @@ import { closedReason, visible } from '../words';
 import { Facts } from './head';
 import { RunOf } from './run';
 
-/** Ours: a file above this is not read into the page. A history that is full is smaller. */
+/** Maximum size of a file that is read. Our choice: a history of the maximum length is smaller. */
 const BYTES_MAX = 256 * 1024 * 1024;
 
 interface Opened {
   name: string;
   history?: History;
-  /** Why it is none. */
+  /** Reason why the file is not a history. */
   problem?: string;
 }
 const opened = signal<Opened | undefined>(undefined);
@@ -34,7 +34,7 @@ function historyOf(row: Row): History {
   return history;
 }
 
-/** Reads a file and shows it, or why it is none. */
+/** Reads a file, and shows its history or the reason why it is not one. */
 export async function openFile(file: File): Promise<void> {
   try {
     if (file.size > BYTES_MAX) throw new NoHistory('The file is larger than any history.');
@@ -47,9 +47,9 @@ export async function openFile(file: File): Promise<void> {
   go({ page: 'recorded', view: at.page === 'recorded' ? at.view : 'turns' });
 }
 
-/** Takes a file that is dropped, wherever that is. */
+/** Accepts a file that is dropped on any page. */
 export function DropTarget(): JSX.Element | null {
-  // Before anything is painted: what is seen can be dropped on.
+  // The listeners are added before the page is painted, so that a visible page always accepts files.
   useLayoutEffect(() => {
     const hasFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
     const over = (event: DragEvent): void => {
@@ -128,7 +128,7 @@ interface Recording {
   view: View;
 }
 
-/** What another program wrote may be of a shape that no view knows, nor the head of the page. */
+/** Shows an error if the history cannot be drawn. A file written by another program may have an unknown structure. */
 function Shown(recording: Recording): JSX.Element {
   const [broken] = useErrorBoundary();
   if (!broken) return <Told {...recording} />;
@@ -181,7 +181,7 @@ function Told({ name, history, view }: Recording): JSX.Element {
   return <RunOf run={history} view={view} head={head} hrefOf={(to) => pathOf({ page: 'recorded', view: to })} />;
 }
 
-/** `WorkflowTimedOut` is `timed-out`. */
+/** Converts the type of a closing event to a status: `WorkflowTimedOut` becomes `timed-out`. */
 const statusOf = (type: string): string =>
   type
     .replace('Workflow', '')

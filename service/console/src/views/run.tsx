@@ -1,4 +1,4 @@
-// A run: four views of one history with one selection, and a slider that shows it as of an event.
+// The page of a run: four views of its history with a common selection, and a slider that shows the run as of an event.
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../api';
@@ -31,17 +31,17 @@ export function RunPage({
 }): JSX.Element {
   const [run, setRun] = useState<Run>();
   const opened = useRef<Run | undefined>(undefined);
-  // Before it is painted: what another address showed is not shown under this one.
+  // The run changes before the page is painted, so that data of another run is never shown under this address.
   useLayoutEffect(() => {
     const before = opened.current;
-    // The run that a URL without a run id has led to stays: only the URL becomes a whole one.
+    // If only the run id was added to the address, the run stays the same.
     if (before?.domain === domain && before.workflowId === workflowId && before.runId === runId) return;
     before?.close();
     opened.current = new Run(domain, workflowId, runId);
     setRun(opened.current);
   }, [domain, workflowId, runId]);
   useEffect(() => () => opened.current?.close(), []);
-  // The same node each time: it is drawn anew by what it shows alone.
+  // The element stays the same, so that the header is drawn only when its own data changes.
   const head = useMemo(() => (run ? <Head run={run} /> : null), [run]);
   const described = run?.described.value;
   useEffect(() => {
@@ -56,7 +56,7 @@ export function RunPage({
   return <RunOf run={run} view={view} head={head} hrefOf={hrefOf} />;
 }
 
-/** The page of a run that does not exist. */
+/** The page for a run that does not exist. */
 function NotFound({
   domain,
   workflowId,
@@ -111,7 +111,7 @@ export function RunOf({
 }: {
   run: History;
   view: View;
-  /** What is said of the run above them. */
+  /** Header of the run, shown above the views. */
   head: JSX.Element | null;
   hrefOf: (view: View) => string;
 }): JSX.Element {
@@ -129,7 +129,7 @@ export function RunOf({
   const select = (id: number): void => setQuery({ event: String(id) });
   const newest = Math.max(row.last, run.lastId.value);
   const isEarlier = asOf < newest;
-  // Of a recorded one nobody knows what came later: it is always shown as of an event.
+  // Later events of a recorded run are unknown, so it is always shown as of an event.
   const shown: Shown = { run, selected, asOf, isPast: isEarlier || run.isRecorded, state, select };
   const scrub = (id: number): void => setQuery({ asof: id >= row.last ? undefined : String(Math.max(row.first, id)) });
   const show = (to: View): void => go(hrefOf(to), query, true);
@@ -150,8 +150,8 @@ export function RunOf({
     document.title = `${workflowId} · Baton`;
   }, [workflowId]);
 
-  // What the address names and is not here yet is read: histories that are long come from their end. An event that is selected goes
-  // first, as both may be too far apart to be here at once.
+  // If the event in the address is not loaded, it is read: only the end of a long history is loaded at first. The
+  // selected event takes precedence over the slider's event, because both may be too far apart to be loaded together.
   const wanted = selected ?? asOfAsked;
   useEffect(() => {
     if (

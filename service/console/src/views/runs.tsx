@@ -1,4 +1,4 @@
-// The list of runs: filters in the URL, counts by status, rows drawn only where one looks.
+// The list of runs: filters in the URL, counts by status, and rows that are drawn only while they are visible.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, get, problemOf } from '../api';
@@ -23,16 +23,21 @@ import { Search } from './search';
 
 type Listed = Schemas['Listed'];
 const PAGE = 200;
-/** How far the look for runs has come: at how many, and of how many where that is known. */
+/** Progress of the search for runs: number of examined runs, and number of all runs if known. */
 interface Looking {
   at: number;
   of?: number | undefined;
   isOver: boolean;
 }
 const BEGUN: Looking = { at: 0, isOver: false };
-/** Ours: how long rows of another filter stay while those of this one are looked for. */
+/**
+ * Time for which rows of the previous filter stay while rows of the new filter are read, in milliseconds. Our choice.
+ */
 const LATE_MS = 150;
-/** Ours: pages that are read on by themselves while no run of theirs is like that. One looks at some 4,000 runs. */
+/**
+ * Maximum number of pages without matching runs that are read automatically. A page examines about 4,000 runs. Our
+ * choice.
+ */
 const EMPTY_PAGES_MAX = 300;
 const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'duration', 'reason · tags'];
 const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
@@ -56,7 +61,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const [selection, setSelection] = useState<Selection>(NOTHING);
   const asking = useRef<AbortController | undefined>(undefined);
   const loading = useRef(false);
-  /** Resolves when the first page is there, or has failed. */
+  /** Resolves when the first page was read or has failed. */
   const first = useRef<Promise<void>>(Promise.resolve());
   const shown = useRef<Listed[]>([]);
   shown.current = runs ?? [];
@@ -69,7 +74,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     if (page) asked.set('page', page);
     return get<Schemas['Workflows']>(`${domainPath(domain)}/workflows?${asked}`, asking.current?.signal);
   };
-  /** A page that shows something, if any does: one may be empty, and not be the last. */
+  /** Returns the next page that contains runs. A page can be empty without being the last one. */
   const listOn = async (page?: string): Promise<Schemas['Workflows']> => {
     setLooking((old) => ({ ...old, isOver: false }));
     let found = await list(page);
@@ -83,7 +88,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     setLooking((old) => ({ ...old, isOver: true }));
     return found;
   };
-  /** How many there are at all, whatever the filter: so far one may have to look. */
+  /** Reads the number of all runs, regardless of the filter, as the upper bound of the search. */
   const countAll = async (): Promise<void> => {
     const { count, truncated } = await get<Schemas['Count']>(
       `${domainPath(domain)}/workflow-count`,
@@ -100,11 +105,11 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const failed = (error: unknown): void => {
     if ((error as Error).name !== 'AbortError') setProblem(problemOf(error));
   };
-  // Rows keep their places: what is there already is updated where it stands, what is newer waits above until it is wanted.
+  // Rows keep their positions: known runs are updated, and newer runs are added when the user asks for them.
   const refresh = async (): Promise<void> => {
     const asked = asking.current;
     await first.current;
-    // By now it may be another list.
+    // The list may have changed in the meantime.
     if (asking.current !== asked) return;
     try {
       count().catch(failed);
@@ -115,7 +120,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
         setRuns(shown.current.map((run) => fresh.get(run.runId) ?? run));
         setNewer(page.workflows.filter((run) => !known.has(run.runId)));
       } else {
-        // The first page has failed.
+        // The first page has failed, so there are no rows yet.
         setRuns(page.workflows);
         setNext(page.nextPage ?? undefined);
       }
@@ -133,7 +138,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     setProblem(undefined);
     setLooking(BEGUN);
     setNext(undefined);
-    // What was there stays for a moment: an answer that comes at once replaces it, and nothing flickers.
+    // The earlier rows stay for a moment. If the response arrives within this time, the page does not flicker.
     const late = setTimeout(() => setRuns(undefined), LATE_MS);
     first.current = listOn().then((page) => {
       clearTimeout(late);

@@ -1,4 +1,4 @@
-// Saved views of the list of runs: in this browser alone, each a link to the URL that it is.
+// Saved views of the list of runs. They are stored in this browser, and each is a link to the URL of its list.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
@@ -16,7 +16,7 @@ function read(): Kept[] {
   }
 }
 const views = signal(read());
-// Another window has kept one.
+// Another window has saved or removed a view.
 addEventListener('storage', () => {
   views.value = read();
 });
@@ -26,15 +26,15 @@ function write(changed: Kept[]): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(changed));
   } catch {
-    /* a browser that keeps nothing; they stay as long as the page */
+    /* The browser does not allow storage. The views stay until the page is closed. */
   }
 }
 
-/** The list that a name is being typed for. */
+/** List for which the user is typing a name. */
 const naming = signal<string | undefined>(undefined);
 const listOf = (domain: string, query: string): string => `${domain}?${query}`;
 
-/** Keeps what the list shows now, which the views that are kept are not. */
+/** Button that saves the current list as a view, unless it is saved already. */
 export function SaveView({ domain, query }: { domain: string; query: string }): JSX.Element | null {
   if (!query || views.value.some((view) => view.domain === domain && view.query === query)) return null;
   return (
@@ -81,7 +81,7 @@ export function SavedViews({ domain, query }: { domain: string; query: string })
 
 function NameOf({ domain, query }: { domain: string; query: string }): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
-  // At once: who clicks goes on by typing.
+  // The field gets the focus immediately, because the user types next.
   useLayoutEffect(() => field.current?.focus(), []);
   return (
     <form

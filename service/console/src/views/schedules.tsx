@@ -1,4 +1,4 @@
-// Schedules: what starts runs at times, with the next times and the last runs of each.
+// The page of schedules: the next times and the last runs of each schedule.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { type Problem, get, problemOf } from '../api';
@@ -13,7 +13,7 @@ import { rawOf } from '../raw';
 import { Empty, Name, Payload, Refresh, Time, Trouble } from '../ui';
 import { Actions } from './act';
 
-/** Ours: times and actions that are shown of each. */
+/** Number of times and of actions that are shown for each schedule. Our choice. */
 const NEXT = 10;
 const LAST = 10;
 
@@ -73,7 +73,7 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
   );
 }
 
-/** Read anew as often as the list. */
+/** Details of a schedule. They are read again each time the list is read. */
 function Details({ domain, id, times }: { domain: string; id: string; times: number }): JSX.Element | null {
   const [one, setOne] = useState<Schemas['DescribedSchedule']>();
   const [next, setNext] = useState<string[]>([]);

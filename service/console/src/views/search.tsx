@@ -1,4 +1,4 @@
-// The search field of the runs: a filter as text.
+// The search field of the list of runs, which contains the filter as text.
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Filter, parseFilter, textOfFilter } from '../filter';
@@ -10,7 +10,7 @@ export function Search({ filter, apply }: { filter: Filter; apply: (filter: Filt
   const [typed, setTyped] = useState(text);
   const [problems, setProblems] = useState<string[]>([]);
   const field = useRef<HTMLInputElement>(null);
-  // Before it is painted: what is typed from then on stays.
+  // The text is set before the page is painted, so that it does not replace what the user types.
   useLayoutEffect(() => {
     setTyped(text);
     setProblems([]);

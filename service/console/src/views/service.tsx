@@ -1,4 +1,5 @@
-// The nodes over the store, and the credentials: who may do what, and nothing of what they are known by. For operators.
+// The page of the service, for operators: the nodes that share the store, and the credentials with their levels.
+// Secrets are not shown.
 import type { JSX } from 'preact';
 import { get } from '../api';
 import type { Schemas } from '../fold';

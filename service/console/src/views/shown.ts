@@ -1,15 +1,15 @@
-// What the four views of a run have in common.
+// Properties that the four views of a run share.
 import type { State } from '../fold';
 import type { History } from '../history';
 
-/** What the four views have in common. */
+/** Properties that the four views of a run share. */
 export interface Shown {
   run: History;
-  /** The event that is selected. */
+  /** Id of the selected event. */
   selected: number | undefined;
-  /** The event as of which the run is shown; its newest one unless the slider says otherwise. */
+  /** Id of the event as of which the run is shown: the event that the slider selects, otherwise the newest one. */
   asOf: number;
-  /** Whether that is an earlier one. */
+  /** True if `asOf` is not the newest event, or if the history is recorded. */
   isPast: boolean;
   state: State;
   select: (id: number) => void;

@@ -1,4 +1,4 @@
-// The dialog that asks for a secret, above whatever is on the page: that stays, and so does what was typed there.
+// The sign-in dialog. It opens above the page, whose content and input are kept.
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, problemOf, turnedAway } from '../api';
@@ -11,7 +11,7 @@ export function SignIn(): JSX.Element | null {
   return turnedAway.value ? <Dialog why={turnedAway.value} /> : null;
 }
 
-/** What a secret is refused with that nobody knows. */
+/** Codes with which the service refuses an unknown secret. */
 const UNKNOWN = ['unauthorized', 'token-refused'];
 
 function Dialog({ why }: { why: Problem }): JSX.Element {
@@ -31,7 +31,7 @@ function Dialog({ why }: { why: Problem }): JSX.Element {
     setProblem(undefined);
     try {
       await signIn(secret);
-      // What the page shows is read again where it stands.
+      // The page reads its data again, and keeps its state.
       if (again) pressPageKey('r');
     } catch (error) {
       setProblem(problemOf(error));
@@ -80,7 +80,7 @@ function Dialog({ why }: { why: Problem }): JSX.Element {
   );
 }
 
-/** Who is signed in, and the way out. */
+/** Shows the signed-in user, and a button to sign out. */
 export function Who(): JSX.Element | null {
   const may = session.value?.permissions;
   if (!may?.name) return null;

@@ -1,4 +1,4 @@
-// The panel that shows a run as of an event: what is open, its context, its input.
+// The panel with the state of a run as of an event: open items, context and input.
 import type { JSX } from 'preact';
 import { duration } from '../time';
 import { Name, Payload, useNarrow } from '../ui';
@@ -7,7 +7,7 @@ import { payloadsOf } from '../words';
 import { ByHand } from './byhand';
 import type { Shown } from './shown';
 
-/** The run as of the event that the slider is at, or as the service says that it stands now. */
+/** The state of a run as of the slider's event. For the newest event, the description by the service is used. */
 export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
   const { state, isPast } = shown;
   const described = isPast ? undefined : shown.run.described.value;
@@ -84,7 +84,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
             select={shown.select}
             more={(index) => {
               const activity = described?.openActivities[index];
-              // What it says and offers is in the history, too.
+              // The activity's retry policy is read from the history, so the history must be loaded.
               return described && activity && shown.run.row.value.events.length > 0 ? (
                 <ByHand
                   domain={shown.run.domain}
@@ -122,9 +122,9 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
   );
 }
 
-/** A name, the event that began it, and a word on it. */
+/** Name of an open item, id of the event that began it, and a short description. */
 type Open = [string, number, string];
-/** Ours: open ones that are listed. */
+/** Maximum number of open items that are listed. Our choice. */
 const OPEN_SHOWN_MAX = 50;
 
 function OpenOnes({
@@ -136,7 +136,7 @@ function OpenOnes({
   title: string;
   ones: Open[];
   select: (id: number) => void;
-  /** What is shown below one. */
+  /** Returns further content to show below an item. */
   more?: (index: number) => JSX.Element | null;
 }): JSX.Element | null {
   if (ones.length === 0) return null;

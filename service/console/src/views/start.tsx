@@ -1,4 +1,4 @@
-// The start page: what the service is doing now, as its metrics say, and lists that nobody polls.
+// The start page: current metrics of the service, and task lists without pollers.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, get, problemOf, request } from '../api';
@@ -20,7 +20,7 @@ interface Seen {
   commitsASecond?: number;
 }
 
-/** Reads the metrics when the page comes, when it is looked at again, and when `refresh` is called. */
+/** Reads the metrics when the page opens, when the window gets the focus, and when `refresh` is called. */
 function useMetrics(): { seen: Seen | undefined; problem: Problem | undefined; refresh: () => void } {
   const [seen, setSeen] = useState<Seen>();
   const [problem, setProblem] = useState<Problem>();
@@ -43,7 +43,7 @@ function useMetrics(): { seen: Seen | undefined; problem: Problem | undefined; r
   };
   useEffect(() => {
     refresh();
-    // Once more, so that there is a pace to show.
+    // A second read is needed to compute the rate of commits.
     const again = setTimeout(refresh, 1200);
     addEventListener('focus', refresh);
     return () => {
@@ -54,7 +54,7 @@ function useMetrics(): { seen: Seen | undefined; problem: Problem | undefined; r
   return { seen, problem, refresh };
 }
 
-/** Ours: domains whose lists the start page looks at. */
+/** Maximum number of domains whose task lists the start page reads. Our choice. */
 const DOMAINS_LOOKED_AT = 20;
 
 const NUMBERS = [
@@ -81,7 +81,7 @@ export function Start(): JSX.Element {
     };
     setLists(new Map((await Promise.all(answer.domains.slice(0, DOMAINS_LOOKED_AT).map(ask))).flat()));
   };
-  // Whoever may not read the metrics may count what they may read.
+  // A user without permission for the metrics sees counts of the domains that the user may read.
   const isKept = problem?.status === 403;
   useEffect(() => {
     if (!isKept || !domains) return;
@@ -103,7 +103,7 @@ export function Start(): JSX.Element {
     refresh();
     await look();
   };
-  // Whatever the domain that other pages show: this one is of all that there are.
+  // The start page shows all domains, so it follows all of them.
   useChanges(undefined, all);
   useKeys({ r: () => void all() });
   const lonely = [...lists].flatMap(([name, { taskLists }]) =>
@@ -228,10 +228,10 @@ export function Start(): JSX.Element {
   );
 }
 
-/** Ours: lists of a domain that are named; the page of task lists has all. */
+/** Maximum number of lists that are named per domain. The page of task lists has all of them. Our choice. */
 const LISTS_NAMED = 8;
 
-/** How many tasks wait on which list, the most first. */
+/** Shows the lists with waiting tasks and their numbers, highest first. */
 function Waiting({ domain, lists }: { domain: string; lists: TaskList[] }): JSX.Element | null {
   const waiting = lists.filter((list) => list.waiting > 0).sort((a, b) => b.waiting - a.waiting);
   if (waiting.length === 0) return null;
@@ -253,7 +253,7 @@ function Waiting({ domain, lists }: { domain: string; lists: TaskList[] }): JSX.
   );
 }
 
-/** Starts a sample that this page decides for, and shows it. */
+/** Button that starts a sample, for which this page is the decider, and then shows the run. */
 function Sample({ domain }: { domain: string }): JSX.Element {
   const [problem, setProblem] = useState<Problem>();
   const begin = (): void => {

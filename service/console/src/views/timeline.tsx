@@ -1,4 +1,5 @@
-// Timeline: bars on a time axis that folds idle time. Drawn as SVG with numbers alone; a click selects the event of a bar.
+// The view of the timeline: bars on a time axis that shortens idle periods, drawn as SVG. A click selects the event of
+// a bar.
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Bar, barsOf, scaleOf } from '../bars';
@@ -10,9 +11,9 @@ import type { Shown } from './shown';
 
 const ROW = 26;
 const AXIS = 30;
-/** How wide a character of the axis is drawn, about. */
+/** Approximate width of a character on the axis, in pixels. */
 const CHARACTER = 6.8;
-/** Ours: bars that are drawn; the newest, where there are more. */
+/** Maximum number of bars. If there are more, the newest are drawn. Our choice. */
 const BARS_MAX = 400;
 
 export function Timeline(shown: Shown): JSX.Element {
@@ -62,7 +63,10 @@ export function Timeline(shown: Shown): JSX.Element {
       free = from + wide + 14;
     }
   }
-  /** The parts of a bar; where many would stand on one spot, the first of them and the one that is selected. */
+  /**
+   * Returns the drawn parts of a bar. Of parts that would overlap, the first, failed ones, and the selected one are
+   * drawn.
+   */
   const partsOf = (bar: Bar, y: number): JSX.Element[] => {
     const drawn: JSX.Element[] = [];
     let free = -Infinity;

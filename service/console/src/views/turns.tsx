@@ -1,4 +1,4 @@
-// Turns: one card a turn, the newest first: the news it saw, what it decided, how long it waited and took, who decided.
+// The view of turns: one card per turn, newest first, with the news, the decisions, the durations and the decider.
 import { Component, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Turn, nameOfTurn, stateAsOf, timeOf } from '../fold';
@@ -10,9 +10,9 @@ import { EventLine } from './event';
 import { GoTo } from './goto';
 import type { Shown } from './shown';
 
-/** Ours: cards that are drawn at first, and that come when one scrolls to the end. */
+/** Number of cards drawn initially, and added when the user scrolls to the end. Our choice. */
 const CARDS = 30;
-/** Ours: events from which on one has to go to a turn, rather than to scroll. */
+/** Number of events above which the view offers navigation to a turn. Our choice. */
 const LONG = 100;
 
 export function Turns(shown: Shown): JSX.Element {
@@ -73,7 +73,7 @@ const OUTCOMES: Record<Turn['outcome'], string> = {
   overtaken: 'not completed: the run has closed',
 };
 
-/** Ours: items that a turn without decisions names. */
+/** Maximum number of items that are named for a turn without decisions. Our choice. */
 const WAITING_NAMED = 3;
 
 /** Returns what the run waited for after a turn without decisions. */
@@ -97,8 +97,10 @@ interface Drawn {
   isChosen: boolean;
 }
 
-/** A card that is drawn again only when its turn has changed or how it looks, so that a key press costs the cards that it changes alone. Its
- * nodes are not kept for that: those of cards that are gone would be held by those that are there. */
+/**
+ * A card that is drawn again only if its turn or its appearance has changed, so that a key press draws only a few
+ * cards. It does not keep its elements, because kept elements would hold those of removed cards in memory.
+ */
 class Kept extends Component<Drawn & { look: string }> {
   override shouldComponentUpdate(next: Drawn & { look: string }): boolean {
     return next.turn !== this.props.turn || next.look !== this.props.look;

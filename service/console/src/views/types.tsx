@@ -1,4 +1,4 @@
-// Types of workflows and of activities: those that are registered, with what they say, and what can be done with them.
+// The page of workflow types and activity types: the registered types, their properties, and the actions for them.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { type Problem, get, problemOf } from '../api';

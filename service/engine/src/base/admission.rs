@@ -12,15 +12,15 @@
 //! | memory limit | bytes in flight | process | bytes | 503 `overloaded` | `service/src/budget.rs` |
 //! | disk reserve | starts | service | free bytes | 507 `insufficient-storage` | `base/disk.rs` |
 //!
-//! A request passes first the memory limit, then the rate and bandwidth limits, then fair queuing. The concurrency
-//! limit applies when the request begins to wait, and a quota applies when the request is about to use the resource
-//! that the quota counts. Only the memory limit applies to answers to tasks, because answers end work. A response with
+//! A request first passes the memory limit, then the rate and bandwidth limits, then fair queuing. The concurrency
+//! limit applies when the request begins to wait. A quota applies when the request is about to use the resource that
+//! the quota counts. Only the memory limit applies to answers to tasks, because answers end work. A response with
 //! status 429 contains the time to wait. SWF's quotas are enforced in `open_runs.rs`, `registry/domains.rs` and
 //! `lists/pollers.rs`.
 //!
-//! Operators configure the limits of domains and credentials (`limits.rs`). Fair queuing and the memory limit are not
-//! part of the engine, because they measure HTTP requests. The dispatch gate (`lists::matching`) decides when a waiting
-//! task may leave its list.
+//! Operators configure the limits of domains and credentials (`limits.rs`). Fair queuing and the memory limit measure
+//! HTTP requests, so they are not part of the engine. The dispatch gate (`lists::matching`) decides when a waiting task
+//! may leave its list.
 
 mod charged;
 mod limits;

@@ -1,5 +1,5 @@
-//! Agenda: the runs that must be woken soon, with their times. It is a bounded cache of the earliest entries of the
-//! store's due index and can be rebuilt from it.
+//! Agenda: the runs that must be woken soon, with the times of their wakes. It is a bounded cache of the earliest
+//! entries of the store's due index, from which it can be rebuilt.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -7,16 +7,16 @@ use std::sync::{Mutex, MutexGuard};
 use history::{Duration, Timestamp};
 use store::{Due, HeadKey};
 
-/// Maximum delay before a waiting task without a row in the backlog of its list (`lists/backlog.rs`) is offered again.
-/// A node that takes over from another reads the due index this far ahead. Our choice: few tasks are offered within so
-/// short a time, so there is little to read.
+/// Maximum delay before a waiting task that has no row in the backlog of its list (`lists/backlog.rs`) is offered to
+/// the list again. A node that takes over from another node reads the due index this far ahead. Our choice: few tasks
+/// are offered within this time, so there is little to read.
 pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
 
-/// Time ahead for which the due index is read. Our choice.
+/// Length of the period from now for which the due index is read. Our choice.
 const READ_AHEAD: Duration = Duration::from_secs(60);
 
-/// Maximum number of runs on the agenda. If more are due soon, the agenda covers a shorter time. Our choice: each takes
-/// about 200 bytes.
+/// Maximum number of runs on the agenda. If more runs are due soon, the agenda covers a shorter period. Our choice: at
+/// about 200 bytes each, the entries take at most 4 MB.
 pub(crate) const ENTRIES_MAX: usize = 20_000;
 
 /// Delay before a run is woken again if it could not be handled or its task could not be started. Our choice: short,
@@ -27,8 +27,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgendaEntry {
     at: Timestamp,
-    /// True if the wake was requested in addition to the due index. Such a wake is not moved to a later time by a
-    /// commit.
+    /// True if the wake was requested by a module rather than read from the due index. A commit does not move a
+    /// requested wake to a later time.
     is_requested: bool,
 }
 
@@ -38,9 +38,9 @@ struct AgendaEntries {
     by_key: HashMap<HeadKey, AgendaEntry>,
     /// All entries of the due index before this time are on the agenda.
     horizon: Timestamp,
-    /// Time when the due index was last read, even if the horizon did not move then.
+    /// Time when the due index was last read, including reads that did not move the horizon.
     read_at: Timestamp,
-    /// Time at which the sweeper wakes up next, unless it is notified of an earlier one.
+    /// Time at which the sweeper wakes up next, unless it is notified of an earlier time.
     next_wake: Timestamp,
 }
 
@@ -89,7 +89,8 @@ impl Agenda {
         self.entries.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Sets the time at which a run must be woken, after a commit. An earlier requested wake is kept.
+    /// Sets the time at which a run must be woken, after a commit. If a module has requested an earlier wake, that wake
+    /// is kept.
     pub(crate) fn set(&self, key: &HeadKey, due: Option<Timestamp>) {
         let mut entries = self.lock();
         let asked = entries.by_key.get(key).filter(|known| known.is_requested).map(|known| known.at);
@@ -105,8 +106,9 @@ impl Agenda {
         }
     }
 
-    /// Makes the sweeper wake up at this time at the latest. The sweeper may then find nothing due, because most
-    /// commits move the wake of their run. An unnecessary wake-up costs less than notifying the sweeper of each commit.
+    /// Makes the sweeper wake up at this time at the latest. The sweeper may then find no run due, because later
+    /// commits often move a wake to a later time. Such an unnecessary wake-up costs less than notifying the sweeper of
+    /// each commit.
     fn wake_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
         if at < entries.next_wake {
             entries.next_wake = at;
@@ -115,8 +117,8 @@ impl Agenda {
         }
     }
 
-    /// Wakes a run at this time at the latest, even if the due index has a later time or none. Used for failures that
-    /// are not recorded in the store.
+    /// Wakes a run at this time at the latest, even if the due index has a later time or no time for the run. Used
+    /// after failures that are not recorded in the store.
     pub(crate) fn set_by(&self, key: &HeadKey, at: Timestamp) {
         let mut entries = self.lock();
         let known = entries.by_key.get(key);
@@ -130,9 +132,10 @@ impl Agenda {
         self.set_by(key, now.plus(RETRY_DELAY));
     }
 
-    /// Extends the horizon and returns the old and the new one. From now on, commits that are due before the new
-    /// horizon are put on the agenda. The caller must read the due index up to the new horizon, then call
-    /// [`Agenda::fill`]. If the read fails, it must call [`Agenda::retract`] with the old horizon.
+    /// Extends the horizon, which is the time up to which all due runs are on the agenda. Returns the old and the new
+    /// horizon. After this call, a run is put on the agenda if its commit sets a wake before the new horizon. The
+    /// caller must read the due index up to the new horizon, then call [`Agenda::fill`]. If the read fails, the caller
+    /// must call [`Agenda::retract`] with the old horizon.
     pub(crate) fn extend(&self, now: Timestamp) -> (Timestamp, Timestamp) {
         let mut entries = self.lock();
         let before = entries.horizon;
@@ -147,7 +150,7 @@ impl Agenda {
         entries.horizon = entries.horizon.min(horizon);
     }
 
-    /// Adds entries of the due index. `complete` is true if these are all entries before the horizon.
+    /// Adds entries of the due index. `complete` says whether these are all entries before the horizon.
     pub(crate) fn fill(&self, due: Vec<Due>, complete: bool) {
         let mut entries = self.lock();
         if !complete && let Some(last) = due.last() {
@@ -155,9 +158,9 @@ impl Agenda {
         }
         for Due { at, key } in due {
             let at = Timestamp::from_millis(at);
-            // A time that is already on the agenda is kept, because it may come from a commit after the store was read.
-            // If nodes share the store, an earlier time in the index replaces it, because another node may have written
-            // that time.
+            // A time that is already on the agenda is kept, because it may come from a commit after the index was read.
+            // If nodes share the store, an earlier time in the index replaces the time on the agenda, because another
+            // node may have written it.
             let known = entries.by_key.get(&key).copied();
             if known.is_none_or(|known| self.read_every.is_some() && at < known.at) {
                 let is_requested = known.is_some_and(|known| known.is_requested);
@@ -181,11 +184,11 @@ impl Agenda {
         due
     }
 
-    /// Returns the time at which the sweeper must wake up next, and true if it must then extend the agenda.
+    /// Returns the time at which the sweeper must wake up next, and whether it must then extend the agenda.
     pub(crate) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
         let mut entries = self.lock();
-        // The clock was set back. The due index has not been read for the times that are now in the future, and other
-        // nodes may have written entries for them.
+        // The last read can be this far in the future only if the clock was set back. The due index must then be read
+        // again, because other nodes may have written entries for times that are in the future again.
         if entries.read_at > now.plus(READ_AHEAD) {
             entries.read_at = Timestamp::default();
             entries.horizon = entries.horizon.min(now);

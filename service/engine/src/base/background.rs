@@ -1,5 +1,5 @@
-//! Background tasks of the service. This module owns them, so that none of them uses a store that is already closed. At
-//! shutdown, some tasks are aborted at once and the others are awaited.
+//! Background tasks of the service. Shutdown waits for some of these tasks and aborts the others, so that no task uses
+//! the store after it is closed.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// Maximum time to wait for running tasks at shutdown. Our choice: longer than a commit is retried if the store does
-/// not accept it.
+/// Maximum time to wait for running tasks at shutdown. Our choice: longer than the time for which a commit is retried
+/// while the store does not accept it.
 const FINISH_WAIT: Duration = Duration::from_secs(5);
 
 /// Delay before a task that has panicked is restarted. Our choice: short, because other tasks depend on it, but not
@@ -32,7 +32,7 @@ pub(crate) struct Background {
     kept: OnceLock<Weak<dyn Any + Send + Sync>>,
 }
 
-/// Counts a task for which shutdown waits, until it is dropped.
+/// Counts a task for which shutdown waits. The task is counted until this value is dropped.
 struct TaskUnderWay(Arc<Background>);
 
 impl Drop for TaskUnderWay {
@@ -81,7 +81,7 @@ impl Background {
 
     /// Spawns a task that shutdown waits for, such as a commit.
     pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        // Without a runtime the process is ending.
+        // Without a runtime, the process is ending, so the task is not needed.
         let Ok(runtime) = Handle::try_current() else { return };
         self.under_way.send_modify(|count| *count += 1);
         let (under_way, kept) = (TaskUnderWay(Arc::clone(self)), self.kept());
@@ -103,8 +103,8 @@ impl Background {
         })
     }
 
-    /// Runs a task until it is done or shutdown begins. If the task panics, which is a defect, it is restarted, because
-    /// other tasks would otherwise wait for it forever.
+    /// Runs a task until it is done or shutdown begins. A task that panics has a defect. It is restarted, because other
+    /// tasks would wait for it forever.
     pub(crate) fn keep(
         self: &Arc<Self>,
         what: &'static str,
@@ -118,7 +118,7 @@ impl Background {
         });
     }
 
-    /// Calls a function after a delay, unless the returned handle aborts it or shutdown begins first.
+    /// Calls a function after a delay. The returned handle can abort the call, and so does shutdown.
     pub(crate) fn after(self: &Arc<Self>, wait: Duration, work: impl FnOnce() + Send + 'static) -> AbortHandle {
         let waiting = self.spawn_until_stopped(async move {
             tokio::time::sleep(wait).await;
@@ -127,7 +127,7 @@ impl Background {
         waiting.abort_handle()
     }
 
-    /// Waits until all tasks are done, but at most [`FINISH_WAIT`].
+    /// Waits until all tasks are done, but no longer than [`FINISH_WAIT`].
     pub(crate) async fn finish(&self) {
         let mut under_way = self.under_way.subscribe();
         if tokio::time::timeout(FINISH_WAIT, under_way.wait_for(|count| *count == 0)).await.is_err() {

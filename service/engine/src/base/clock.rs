@@ -1,4 +1,4 @@
-//! Clock and random numbers. All other modules of the service get the time and random ids from here.
+//! Clock and random numbers. All other modules of the service get the time and random ids from this module.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Source of time. Tests implement their own.
+/// Source of time. Tests use other implementations.
 #[async_trait]
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time.
@@ -22,7 +22,7 @@ pub trait Clock: Send + Sync + 'static {
         None
     }
 
-    /// Returns once [`now`](Self::now) is at or after `at`. May return earlier, so callers must check the time again.
+    /// Waits until [`now`](Self::now) is at or after `at`. May return earlier, so callers must check the time again.
     async fn sleep_until(&self, at: Timestamp);
 }
 
@@ -39,8 +39,8 @@ impl Clock for SystemClock {
     }
 
     fn steady(&self) -> Option<Duration> {
-        // This clock continues while the machine is suspended, so that resuming is not mistaken for a jump of the wall
-        // clock. Apple's monotonic clock also continues.
+        // This clock also advances while the machine is suspended. Otherwise, resuming would be mistaken for a jump of
+        // the wall clock. Apple's monotonic clock advances during suspension, too.
         #[cfg(target_os = "linux")]
         const STEADY: ClockId = ClockId::Boottime;
         #[cfg(not(target_os = "linux"))]
@@ -92,11 +92,12 @@ impl Ids {
     }
 }
 
-/// Maximum time by which the clock may be ahead of the newest known time without being doubted. Our choice: shorter
-/// than any retention period that matters, and longer than the service is down for an update.
+/// Maximum time by which the clock may be ahead of the newest known time. A clock that is further ahead is doubted. Our
+/// choice: shorter than a usual retention period, and longer than the service is down for an update.
 pub const CLOCK_AHEAD_MAX: history::Duration = history::Duration::from_days(1);
 
-/// The newest time that the clock has shown without being doubted. It decides what is deleted because of its age.
+/// The newest time that the clock has shown while it was not doubted. Data that has expired by this time may be
+/// deleted.
 #[derive(Debug, Default)]
 pub(crate) struct NewestTime(AtomicU64);
 
@@ -106,14 +107,14 @@ impl NewestTime {
     }
 
     /// Returns the time until which a closed run must be kept if the clock was far behind the newest known time when
-    /// the run closed. Without this, the retention period would already have ended once the clock is corrected. Returns
-    /// `None` if the clock was not far behind.
+    /// the run closed; otherwise `None`. Without this correction, the run's retention period would end too early once
+    /// the clock is right again.
     pub(crate) fn kept_until(&self, closed_at: Timestamp, retention: history::Duration) -> Option<Timestamp> {
         let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
         (newest.since(closed_at) > CLOCK_AHEAD_MAX).then(|| newest.plus(retention))
     }
 
-    /// Returns a time that has certainly passed: that of the clock, or the newest known time if the clock is doubted.
+    /// Returns a time that has certainly passed: the clock's time, or the newest known time if the clock is doubted.
     pub(crate) fn past(&self, now: Timestamp) -> Timestamp {
         let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
         let is_doubted = newest > Timestamp::default() && now.since(newest) > CLOCK_AHEAD_MAX;
@@ -121,14 +122,14 @@ impl NewestTime {
     }
 }
 
-/// Minimum jump of the clock, or minimum lag behind the newest known time, that is reported. Our choice: more than time
-/// synchronization corrects at once.
+/// Smallest jump of the clock, or lag behind the newest known time, that is reported. Our choice: more than a time
+/// synchronization service corrects in one step.
 pub const CLOCK_MOVED_MIN: history::Duration = history::Duration::from_secs(60);
 
 /// A jump of a node's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockMove {
-    /// Time that the clock should have shown; after a restart, the newest known time.
+    /// Time that the clock would have shown without the jump; after a restart, the newest known time.
     pub from: Timestamp,
     /// Time that the clock showed after the jump.
     pub to: Timestamp,
@@ -144,7 +145,7 @@ pub struct ClockStanding {
     pub now: Timestamp,
     /// The newest time that was recorded by any node that shares the store.
     pub newest: Option<Timestamp>,
-    /// Time by which the clock is behind `newest`; `None` if that is not more than [`CLOCK_MOVED_MIN`].
+    /// Time by which the clock is behind `newest`; `None` if it is at most [`CLOCK_MOVED_MIN`].
     pub behind: Option<history::Duration>,
     /// True if the clock is doubted, because it is too far ahead of the newest known time.
     pub is_doubted: bool,

@@ -1,5 +1,5 @@
-//! Disk reserve: free disk space that is reserved for open runs. New runs are refused when it is reached, so that open
-//! runs can finish.
+//! Disk reserve: free disk space that is reserved for open runs. Once free space falls below the reserve, new runs are
+//! refused, so that open runs can finish.
 
 pub(crate) mod room;
 
@@ -17,7 +17,7 @@ pub(crate) struct DiskReserve {
     reserve: u64,
     /// Free bytes without which the store accepts no writes.
     least: u64,
-    /// True if the disk was low when that was last logged.
+    /// True if the most recent log line about the disk reported that it was low.
     was_low: AtomicBool,
 }
 
@@ -40,7 +40,8 @@ impl DiskReserve {
         Some(room)
     }
 
-    /// Fails if the disk has no space for a new run. Not called for a new run that an open run waits for.
+    /// Fails if the disk has no space for a new run. Not called if an open run waits for the start, for example of a
+    /// child.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ pub struct RunRef {
 /// Result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Started {
-    /// Id of the new run, or of the open run that is used instead.
+    /// Id of the new run, or of the existing open run that is used instead.
     pub run_id: Uuid,
     /// True if an earlier request with the same idempotency key started the run.
     pub repeated: bool,
@@ -42,10 +42,12 @@ pub struct Admitted {
     pub event_id: EventId,
     /// True if an earlier request with the same idempotency key recorded the command.
     pub repeated: bool,
-    /// Only for the answer to a turn: the version of the run that the answer's query results reflect. If relevant
-    /// events were recorded that the decider has not seen, this is lower than the run's current version.
+    /// The query results in the decider's answer reflect this version of the run. Present only for the answer to a
+    /// turn. The version is lower than the run's current version if relevant events were recorded that the decider has
+    /// not seen.
     pub reflects: Option<EventId>,
-    /// Only for the answer to a turn with updates: the status of each update after the command.
+    /// For the answer to a turn: the status, after the command, of each update that the answer concerns. Empty for
+    /// other commands.
     pub judged: Vec<UpdateStatus>,
     /// Version of the run after the command.
     pub version: EventId,
@@ -62,7 +64,8 @@ pub struct RunState {
     pub heartbeats: Vec<Heartbeat>,
     /// Pending effects of this run and of earlier runs with the same workflow id. Empty unless this run is the newest.
     pub owed: Outbox,
-    /// Id of the run that a reset has started from an event of this run, or of an earlier run.
+    /// Id of the run that a reset has started. The reset continued this run, or an earlier run with the same workflow
+    /// id.
     pub reset_as: Option<Uuid>,
 }
 
@@ -80,9 +83,9 @@ pub struct EventRange {
     pub reverse: bool,
     /// Maximum number of events; 0 is treated as 1.
     pub limit: usize,
-    /// Maximum total size of the events as JSON, in bytes. A larger event is returned alone.
+    /// Maximum total size of the events as JSON, in bytes. A larger event is returned as the only event.
     pub bytes_max: usize,
-    /// True to omit payloads. Payloads that are stored separately are then not read.
+    /// True to omit payloads. Payloads in packs are then not read.
     pub leaves_payloads_out: bool,
     /// True to add the `activityId` to events that refer to an activity by its ActivityScheduled event.
     pub names_activities: bool,
@@ -113,7 +116,8 @@ pub struct HistoryPage {
     pub last_event_id: EventId,
     /// True if the run has closed.
     pub closed: bool,
-    /// Parameter for the next page: its `after`, or its `before` if `reverse` was set. `None` on the last page.
+    /// Value of `before` for the next page if `reverse` is set, otherwise value of `after` for the next page. `None` on
+    /// the last page.
     pub next: Option<EventId>,
 }
 
@@ -179,7 +183,8 @@ pub struct SeenVersion {
     pub run_id: Uuid,
     /// Version of the run.
     pub version: EventId,
-    /// Masked hash of the query's result. If given, the caller wants to be notified only of a different result.
+    /// Masked hash of the query result that the caller has. If given, the caller is notified only of a different
+    /// result.
     pub hash: Option<u64>,
 }
 
@@ -196,9 +201,9 @@ pub enum QueryOutcome {
     },
     /// The query failed. The turn is not affected.
     Failed {
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Message for people.
+        /// Human-readable message.
         message: Option<String>,
     },
 }

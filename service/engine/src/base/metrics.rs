@@ -176,7 +176,7 @@ impl Metrics {
         self.conflicts.inc();
     }
 
-    /// Adds the difference between a schedule's earlier and current counts of actions.
+    /// Increases the counters of schedule actions by the differences between the counts `before` and `after`.
     pub(crate) fn scheduled(&self, before: &ScheduleCounts, after: &ScheduleCounts) {
         for (outcome, before, after) in [
             ("started", before.started, after.started),

@@ -1,6 +1,6 @@
-//! Notices: log lines for operators about runs, task lists, deliveries and the clock. This module writes all of them
-//! and limits their rate ([`rate_limit`]), so that an error of ten thousand runs does not fill the log. Other modules
-//! report events to this module, which does not depend on runs or lists.
+//! Notices: log lines for operators about runs, task lists, deliveries and the clock. Only this module writes them. It
+//! limits their rate ([`rate_limit`]), so that an error that affects ten thousand runs does not fill the log. Other
+//! modules report events to this module, which does not depend on runs or lists.
 
 mod kinds;
 mod rate_limit;
@@ -28,9 +28,9 @@ pub(crate) struct RunNotice {
     pub(crate) kind: NoticeKind,
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
-    /// Cause, as a clause in plain English.
+    /// Cause, as a clause of an English sentence.
     pub(crate) why: String,
-    /// Advice, as a sentence. The command that shows more information is appended to it.
+    /// Advice, as a sentence. The log line also contains the command that shows more information.
     pub(crate) advice: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn in_shell(word: &str) -> String {
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    // `in_log` truncates a very long argument. The operator must then complete the command.
+    // `in_log` truncates a very long argument. In that case, the operator must complete the command.
     format!("'{}'", in_log(word).replace('\'', r"'\''"))
 }
 
@@ -93,7 +93,7 @@ impl Notices {
         );
     }
 
-    /// Reports that tasks wait on a list and that the list has had no poller since this time.
+    /// Reports that tasks wait on a list without pollers. `since` is the time when the list's last poll ended.
     pub(crate) fn unpolled(&self, list: &NoticeList, tasks: usize, since: Timestamp) {
         let Some(LineAllowed { left_out, .. }) = self.admit(NoticeKind::Unpolled, Some(list), 1) else { return };
         let NoticeList { domain, side, name } = list;

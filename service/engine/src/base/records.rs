@@ -1,4 +1,4 @@
-//! The service's own records in the store. They are in a domain whose name callers cannot use.
+//! The service's own records in the store. They are stored under a domain name that callers cannot use.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use store::{Cas, Expect, Head, HeadKey, ListQuery, Store};
 
 use crate::Refusal;
 
-/// Name of the domain with the records. Names of callers' domains are never empty.
+/// Domain name under which the records are stored. The name of a caller's domain is never empty.
 const OWN: &str = "";
 
-/// First character of the internal domain with the schedules of a caller's domain. Names of callers' domains have no
-/// control characters.
+/// First character of the internal domain that stores the schedules of a caller's domain. The name of a caller's domain
+/// never contains control characters.
 const SCHEDULES: char = '\u{1}';
 
 pub(crate) fn own_key(name: &str) -> HeadKey {
@@ -68,7 +68,7 @@ pub(crate) async fn has_schedules(store: &dyn Store, domain: &str) -> Result<boo
     Ok(!store.list(&query, None).await?.rows.is_empty())
 }
 
-/// Returns the domain of the schedule with this key. Returns `None` if it is the key of a run.
+/// Returns the domain of the schedule with this key; `None` if the key belongs to a run.
 pub(crate) fn domain_of_schedule(key: &HeadKey) -> Option<&str> {
     key.domain.strip_prefix(SCHEDULES)
 }

@@ -1,4 +1,4 @@
-//! Errors of the engine, and what a caller should do about each.
+//! Errors of the engine, with the presentation of each error to callers.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ pub enum Refusal {
     /// The rules of the crate `history` do not allow the request.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The decider no longer has the turn. Like [`Fault::TurnLost`], with the cause.
+    /// The decider no longer holds the turn. Same as [`Fault::TurnLost`], but with the cause.
     #[error("you no longer hold this turn: {how}")]
     TurnLost {
         /// Cause of the loss.
@@ -246,7 +246,7 @@ pub enum Refusal {
         /// Run id in the request.
         run_id: Uuid,
     },
-    /// The clock is doubted. Deadlines are not repaired until it is known to be right.
+    /// The clock is doubted. Deadlines cannot be repaired until the clock is confirmed or corrected.
     #[error("the service's clock says {now} and may be wrong: {why}")]
     ClockSuspect {
         /// Time that the clock shows.
@@ -280,9 +280,9 @@ pub enum Refusal {
     QueryFailed {
         /// Name of the query.
         name: String,
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Message for people.
+        /// Human-readable message.
         message: Option<String>,
     },
     /// No decider answered the query in time.
@@ -290,7 +290,7 @@ pub enum Refusal {
     QueryTimedOut {
         /// State of the query, for the error text.
         why: &'static str,
-        /// Reason why the run's turn has not been started; `None` if that is not why the query waits.
+        /// Reason why the run's turn has not been started; `None` if the query waits for something else.
         waits_for: Option<TurnWait>,
     },
     /// Too many requests are waiting in memory.
@@ -303,7 +303,7 @@ pub enum Refusal {
         /// Kind of the waiting requests.
         what: &'static str,
     },
-    /// The queries of this query task have no waiting callers any more.
+    /// All callers that waited for the queries of this query task have stopped waiting.
     #[error("the queries of this task have no waiting callers anymore")]
     QueryTaskLost,
     /// The run is open, but the request requires that it has closed.
@@ -324,7 +324,7 @@ pub enum Refusal {
     /// The task token was not issued by this service.
     #[error("the token is not a task token of this service")]
     BadToken,
-    /// The token is valid but was sent to the endpoint for the other kind of task.
+    /// The token is valid, but belongs to the kind of task that the called endpoint does not handle.
     #[error("the token belongs to {}, expected {}", found.words(), found.other().words())]
     WrongTokenKind {
         /// Kind of task that the token is for.
@@ -336,7 +336,7 @@ pub enum Refusal {
         /// Reason why the page token is not valid.
         why: String,
     },
-    /// The run's state, or the data that one request adds to it, is too large for the store.
+    /// The run's state, or the data that a single request adds to the state, is too large for the store.
     #[error("the state of the run has {found} bytes, at most {max} can be stored")]
     RunTooLarge {
         /// Size in bytes.
@@ -349,9 +349,9 @@ pub enum Refusal {
     UpdateRejected {
         /// Id of the update.
         update_id: String,
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Details for people and programs.
+        /// Details, for people and programs.
         details: Option<history::Payload>,
     },
     /// The update was accepted and then failed.
@@ -361,9 +361,9 @@ pub enum Refusal {
         update_id: String,
         /// Id of the update's UpdateFailed event.
         event_id: history::EventId,
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Details for people and programs.
+        /// Details, for people and programs.
         details: Option<history::Payload>,
     },
     /// A run was started for an update and remains open, but the update then failed.
@@ -386,7 +386,7 @@ pub enum Refusal {
         recorded: bool,
         /// State of the update, for the error text.
         why: &'static str,
-        /// Reason why the run's turn has not been started; `None` if that is not why the update waits.
+        /// Reason why the run's turn has not been started; `None` if the update waits for something else.
         waits_for: Option<TurnWait>,
     },
     /// The store did not accept the write. Nothing was recorded.
@@ -440,7 +440,7 @@ impl From<store::Error> for Refusal {
         match error {
             store::Error::NotApplied { why, retry_after } => Self::Unavailable { why, retry_after },
             store::Error::Full { free, least } => Self::DiskFull { free, least },
-            // If a write to the store failed, the store may have applied it nevertheless.
+            // If a write to the store failed, the store may nevertheless have applied it.
             store::Error::Unknown { why } | store::Error::Failed { why } => Self::OutcomeUnknown { why },
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
             store::Error::InvalidPage => Self::BadPage { why: "it was changed, or made by another query".to_owned() },

@@ -21,11 +21,11 @@ use crate::{Clock, Refusal};
 /// Number of bytes of the authentication tag in a token (96 bits).
 const TAG_BYTES: usize = 12;
 
-/// Maximum number of characters of an accepted token. Our choice: a token has up to about 4,300 characters with the
-/// longest names, and 1,500 if those names are ASCII.
+/// Maximum number of characters of an accepted token. Our choice: a token with the longest names has up to about 4,300
+/// characters, or 1,500 if the names are ASCII.
 pub const TOKEN_CHARS_MAX: usize = 6_144;
 
-/// Prefix of the signed content from which the secret is derived that nodes use to authenticate to each other.
+/// Content whose signature is the secret that nodes use to authenticate to each other.
 const NODES: &[u8] = b"nodes";
 
 /// Token of a decider task.
@@ -39,15 +39,17 @@ pub struct TurnToken {
     pub run_id: Uuid,
     /// The task list from which the task was taken.
     pub task_list: String,
-    /// The turn. For a query task: the task's number, and the id of the newest event that the task shows.
+    /// The turn. For a query task, `TurnId` contains the task's number and the id of the newest event that the task
+    /// shows.
     pub turn: TurnId,
     /// For a query task: the version of the run that the task shows. `None` for a turn.
     pub query_only: Option<EventId>,
     /// For a speculative turn: the number of its task. `None` for other tasks.
     pub speculative: Option<u64>,
-    /// If nodes share the store: address of the node that has the task's queries and updates, if there are any.
+    /// Address of the node that holds the task's queries and updates. `None` if there are none, or if only one node
+    /// uses the store.
     pub node: Option<Arc<str>>,
-    /// True if the task contains updates. The node that has them must then record the answer.
+    /// True if the task contains updates. The answer must then be recorded by the node that holds them.
     pub judges: bool,
     /// Caller that uses the token. Not part of the encoded token.
     pub author: Author,
@@ -110,7 +112,7 @@ struct TokenFields<'a> {
     /// Number of the task of a speculative turn.
     #[n(9)]
     speculative: Option<u64>,
-    /// Address of the node that has the queries and updates of the task.
+    /// Address of the node that holds the queries and updates of the task.
     #[b(10)]
     node: Option<&'a str>,
     /// True if the task contains updates; absent otherwise.
@@ -118,16 +120,16 @@ struct TokenFields<'a> {
     judges: Option<bool>,
 }
 
-/// Prefix of the signed content of a query id. The run and the query's number follow it. The content of a token never
-/// starts with it.
+/// Prefix of the signed content of a query id. The run and the query's number follow it. The signed content of a task
+/// token never starts with this prefix.
 const QUERY: &[u8] = b"question";
 
-/// Prefix of the signed content of a page token. The token's parts follow it. The content of a task token never starts
-/// with it.
+/// Prefix of the signed content of a page token. The token's parts follow it. The signed content of a task token never
+/// starts with this prefix.
 const PAGE: &[u8] = b"page";
 
-/// Prefix of the signed content from which the mask of a result's hash is derived. The content of a token never starts
-/// with it.
+/// Prefix of the content that is signed to compute the mask for the hash of a query's result. The signed content of a
+/// task token never starts with this prefix.
 const RESULT: &[u8] = b"result";
 
 /// Signs tokens with the current secret, and verifies them with all valid secrets.
@@ -164,15 +166,15 @@ impl Mint {
         Arc::clone(&self.keys.read().expect("no code panics while it holds this lock"))
     }
 
-    /// Returns the key for signing: the newest one whose use has begun.
+    /// Returns the key for signing, which is the newest key whose use for signing has begun.
     fn present(&self) -> Hmac<Sha256> {
         let (now, keys) = (self.clock.now(), self.keys());
         let in_use = keys.iter().rev().find(|key| key.from <= now);
         in_use.or(keys.first()).map(|key| key.keyed.clone()).expect("there is always a secret")
     }
 
-    /// Returns true if `check` returns true for any valid secret. Secrets whose use for signing has not begun yet are
-    /// included, because another node may already use them.
+    /// Returns true if `check` returns true for any valid secret. This includes secrets whose use for signing begins
+    /// later, because the clock of another node may be ahead.
     fn is_signed(&self, check: impl Fn(Hmac<Sha256>) -> bool) -> bool {
         let now = self.clock.now();
         let keys = self.keys();
@@ -214,8 +216,8 @@ impl Mint {
         })
     }
 
-    /// Returns the secret with which nodes that share the store authenticate to each other. The content of a token
-    /// never starts with the signed content.
+    /// Returns the secret with which nodes that share the store authenticate to each other. The signed content of a
+    /// task token never starts with [`NODES`], so a token cannot serve as this secret.
     pub(crate) fn node_pass(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.present().chain_update(NODES).finalize().into_bytes())
     }
@@ -244,8 +246,8 @@ impl Mint {
         (is_whole && self.is_signed(check)).then_some(number)
     }
 
-    /// Returns the mask for the hash of a query's result. The hash is combined with the mask by exclusive or. The mask
-    /// is different for each run, version, query and input. Without the secret, a caller cannot use the masked hash to
+    /// Returns the mask that is combined with the hash of a query's result by exclusive or. The mask is different for
+    /// each run, version, query and input. Because a caller cannot compute the mask, it cannot use the masked hash to
     /// test guesses of the result.
     pub(crate) fn result_seal(&self, run_id: Uuid, version: EventId, query: [&[u8]; 2]) -> u64 {
         let [name, input] = query;
@@ -321,7 +323,8 @@ impl Mint {
     }
 }
 
-/// Adds the parts with their lengths to the signed content, so that different parts never have the same content.
+/// Adds the parts with their lengths to the signed content, so that different lists of parts never have the same
+/// content.
 fn page_tag(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
     of_parts(keyed.chain_update(PAGE), parts)
 }
@@ -384,7 +387,7 @@ mod tests {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
-            // The last character may have unused bits. The decoder rejects tokens in which such bits are set.
+            // The last character may have unused bits. The decoder rejects a token in which any of these bits is set.
             assert!(mint.open_turn(&changed).is_err(), "changed at {at}");
         }
         for junk in ["", "A", "!!!!", &"A".repeat(3_000)] {

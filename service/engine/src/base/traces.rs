@@ -1,4 +1,4 @@
-//! Traces: selects the runs that start one, derives the trace context of tasks, and exports spans. The crate `history`
+//! Traces: decides which runs are sampled, derives the trace context of tasks, and exports spans. The crate `history`
 //! creates the spans.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 /// Receiver of the spans of runs. A span is sent when a commit ends it.
 pub trait TakesSpans: Send + Sync {
-    /// Takes spans of runs of a domain, or drops them if it cannot take them at once. Must not block, because the run's
+    /// Takes spans of runs of a domain. If it cannot take them at once, it drops them. Must not block, because a run's
     /// worker calls it.
     fn take(&self, domain: &Arc<str>, spans: Vec<Span>);
 }
@@ -20,15 +20,15 @@ pub trait TakesSpans: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleRatio(f64);
 
-/// Number of random bits of a trace id that decide whether the trace is sampled. Source: W3C Trace Context level 2,
-/// whose random part is the last seven bytes.
+/// Number of random bits in a trace id, which decide whether the trace is sampled. Source: in W3C Trace Context level
+/// 2, the last seven bytes are random.
 const DRAWN_BITS: u32 = 56;
 
 impl SampleRatio {
     /// Ratio that samples all traces.
     pub const ALL: Self = Self(1.0);
 
-    /// Creates a ratio. Returns `None` unless the value is from 0 to 1.
+    /// Creates a ratio. Returns `None` if the value is not from 0 to 1.
     pub fn new(ratio: f64) -> Option<Self> {
         (0.0..=1.0).contains(&ratio).then_some(Self(ratio))
     }
@@ -65,7 +65,7 @@ impl Traces {
         Self(export)
     }
 
-    /// Returns the start of a run. If the caller sent no trace context, a new trace is added to it.
+    /// Returns the parameters of a run's start. If the caller sent no trace context, the result contains a new trace.
     pub(crate) fn rooted<'a>(&self, start: &'a Start, run_id: Uuid) -> Cow<'a, Start> {
         let root = if start.trace.is_none() { self.root(run_id) } else { None };
         root.map_or(Cow::Borrowed(start), |root| Cow::Owned(Start { trace: Some(root), ..start.clone() }))
@@ -78,8 +78,9 @@ impl Traces {
         Some(TraceContext::root(run_id, is_sampled))
     }
 
-    /// Returns the trace context of a task whose span has this id. If spans are not exported, that span will not exist,
-    /// so the parent of the run's span is used instead.
+    /// Returns the trace context of a task. The parent in this context is the task's span, which has the id `span`. If
+    /// spans are not exported, the task's span will not exist, so the parent is the span to which the run's start
+    /// belongs.
     pub(crate) fn of_task(&self, started: &RunStart, span: SpanId) -> Option<TraceContext> {
         let given = started.traceparent?.span_id();
         started.trace_below(if self.0.is_some() { span } else { given })

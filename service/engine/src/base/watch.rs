@@ -1,4 +1,4 @@
-//! Notifies callers that wait for a run to change. Runs without watchers cause no cost.
+//! Notifies callers that wait for a run to change. A run without watchers causes no cost.
 
 pub(crate) mod news;
 
@@ -54,13 +54,12 @@ impl Watchers {
         self.watched.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Watches each event of a run. No change after this call is missed; the caller must read the run once after this
-    /// call.
+    /// Watches each event of a run. To miss no change, the caller must read the run once after this call.
     pub(crate) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         self.watch_some(key, |entry| &mut entry.steps)
     }
 
-    /// Watches a run only for its end.
+    /// Watches only the end of a run.
     pub(crate) fn watch_end<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
         self.watch_some(key, |entry| &mut entry.end)
     }
@@ -95,7 +94,7 @@ impl Watchers {
         }
     }
 
-    /// Returns true if the run has not been read from the store for the duration `every`. The caller must then read it.
+    /// Returns true if the run was last read from the store at least `every` ago. In that case the caller must read it.
     pub(crate) fn is_check_due(&self, key: &HeadKey, every: Duration) -> bool {
         let mut watched = self.lock();
         let Some(entry) = watched.get_mut(key).filter(|entry| entry.looked.elapsed() >= every) else { return false };
@@ -131,7 +130,7 @@ impl Watching<'_> {
         drop(self.receiver.wait_for(moved).await);
     }
 
-    /// Waits until another run has replaced this one, or until the service stops.
+    /// Waits until another run is the newest run of the workflow id, or until the service stops.
     pub(crate) async fn another(&mut self, run_id: Uuid) {
         drop(self.receiver.wait_for(|progress| progress.is_some_and(|at| at.run_id != run_id)).await);
     }
@@ -145,7 +144,8 @@ impl Watching<'_> {
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut watched = self.watchers.lock();
-        // If only one receiver is left, it is this one, unless the sender was dropped and replaced by another.
+        // If only one receiver is left, it belongs to this watcher, unless the sender was dropped and replaced by
+        // another sender.
         let is_last = |entry: &WatchEntry| {
             let mut senders = [&entry.steps, &entry.end].into_iter().flatten();
             senders.clone().map(ProgressSender::receiver_count).sum::<usize>() <= 1

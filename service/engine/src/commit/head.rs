@@ -13,11 +13,11 @@ pub(crate) struct Body {
     /// State of the run, computed from its whole history.
     #[n(0)]
     pub(crate) run: Box<Run>,
-    /// Operation ids of the newest commits, oldest first. If the outcome of a commit is unknown, its operation id is
-    /// looked up here.
+    /// Operation ids of the newest commits, oldest first. After a commit with an unknown outcome, the engine searches
+    /// this list for the commit's id.
     #[n(1)]
     pub(crate) ops: Vec<u64>,
-    /// Id of the tail's first event. All earlier events are in chunks.
+    /// Id of the first event in the tail, which contains the newest events. All earlier events are in chunks.
     #[n(2)]
     pub(crate) tail_first: u64,
     /// Number of times that the run's waiting tasks were offered again.

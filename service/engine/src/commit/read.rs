@@ -19,8 +19,8 @@ use crate::{EventRange, HistoryPage, Refusal, commit::head};
 /// more than a page of a thousand small events needs.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Maximum number of bytes of packs in memory while payloads are inserted into events. Our choice: a quarter of a page,
-/// which is also the size of a new pack.
+/// Maximum number of bytes of packs in memory while payloads are inserted into events. Our choice: a quarter of a page
+/// of events, and the maximum size of a new pack.
 const PACKS_BYTES: usize = 1024 * 1024;
 
 /// Limits for the events that are read together.
@@ -78,8 +78,8 @@ impl Gathered {
         true
     }
 
-    /// Adds the stored events whose ids are in this range, oldest first. Returns the id after that of the last event
-    /// added.
+    /// Adds the stored events whose ids are in this range, oldest first. Returns the id that follows the id of the last
+    /// added event.
     fn take_oldest(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
         let mut next = ids.start;
         for event in codec::events_from(stored, next) {
@@ -124,7 +124,7 @@ impl RunReader {
         Self { store }
     }
 
-    /// Decodes a run from its head, and reads its tail if that is not in the head. Heartbeats are not read.
+    /// Decodes a run from its head. Reads its tail if the tail is not in the head. Does not read heartbeats.
     pub(crate) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<StoredRun, Refusal> {
         let mut loaded = Box::new(StoredRun::decode(head)?);
         if !loaded.body.tail_in.is_empty() {
@@ -144,7 +144,7 @@ impl RunReader {
         Ok(tail.into())
     }
 
-    /// Returns the packs of a run that contain these locations.
+    /// Reads the packs to which these locations refer.
     async fn packs(&self, key: &HeadKey, run_id: Uuid, places: &[PackRef]) -> Result<Packs, Refusal> {
         let ops: BTreeSet<u64> = places.iter().map(|place| place.op).collect();
         let want: Vec<PartKey> = ops.iter().map(|op| PartKey::Pack { op: *op }).collect();
@@ -162,7 +162,7 @@ impl RunReader {
             let run_id = run.started.run_id;
             let packs = self.packs(key, run_id, &kept_in).await?;
             run.fill_notes(|place| kept(&packs, place).and_then(Note::read));
-            // A note read from a pack may itself refer to another pack.
+            // A note about attempts that was read from a pack may itself refer to another pack.
             if run.notes_kept() == kept_in {
                 return Err(Refusal::Corrupt { what: format!("what was said of tries of run {run_id} is missing") });
             }
@@ -199,8 +199,8 @@ impl RunReader {
         ids.iter().zip(parts).filter_map(decode).collect()
     }
 
-    /// Loads an earlier run. Its links with other runs are not loaded, because they were moved to the run that followed
-    /// it.
+    /// Loads an earlier run of a workflow id. Its links with other runs are not loaded, because they were moved to the
+    /// next run of the workflow id.
     pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<StoredRun, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
@@ -232,7 +232,7 @@ impl RunReader {
         let mut events = read.events;
         self.redeem(&source, &mut events).await?;
         if page.leaves_payloads_out {
-            // Inserts payloads into notes that were in packs.
+            // Notes that were read from packs contain payloads, which must be omitted.
             for event in &mut events {
                 event.kind.redact_payloads();
             }
@@ -291,7 +291,7 @@ impl RunReader {
         while before > ids.start && !read.is_full() {
             let newest = before - 1;
             // A chunk is identified by its last event, so the first chunk that ends with this event or a later one
-            // contains it.
+            // contains this event.
             let stored = self.stored_from(source, newest, 1).await?;
             if let Some(stored) = stored.first() {
                 before = read.take_newest(stored, ids.start..before)?;
@@ -322,8 +322,8 @@ impl RunReader {
         self.find(source, id..id + 1, |_| true).await
     }
 
-    /// Returns the oldest event with an id in this range for which `is_wanted` returns true, with its payload. Payloads
-    /// of other events are not read.
+    /// Returns the oldest wanted event in this range of ids, with its payload. An event is wanted if `is_wanted`
+    /// returns true for it. Payloads of other events are not read.
     pub(crate) async fn find(
         &self,
         source: &RunEvents<'_>,
@@ -372,8 +372,8 @@ impl RunReader {
         Ok((events, bytes))
     }
 
-    /// Adds the `activityId` to events that refer to an activity by the id of its ActivityScheduled event. If that
-    /// event is not among the given ones, the chunk with it is read, but each chunk only once.
+    /// Adds the `activityId` to events that refer to an activity by the id of its ActivityScheduled event. If the given
+    /// events do not include the ActivityScheduled event, its chunk is read, at most once per chunk.
     pub(crate) async fn name_activities(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
         let mut names = activity_names(&*events);
         let mut unknown = name_activities(events, &names);
@@ -401,8 +401,8 @@ impl RunReader {
         Ok(())
     }
 
-    /// Returns the error for a missing part to which a run's head refers: either the run was deleted after its head was
-    /// read, or the part was lost.
+    /// Returns the error for a missing part: a run's head refers to the part, but the store does not have it. Either
+    /// the run was deleted after its head was read, or the part was lost.
     async fn missing(&self, source: &RunEvents<'_>, what: &str) -> Refusal {
         let RunEvents { key, run_id, .. } = *source;
         match self.load_run(key, run_id).await {
@@ -411,10 +411,11 @@ impl RunReader {
         }
     }
 
-    /// Replaces references to large payloads by the payloads. Reads only packs that these events refer to, and holds
-    /// only a few of them in memory at a time.
+    /// Replaces references to large payloads by the payloads. Reads only packs that these events refer to, and holds at
+    /// most one [group](groups) of packs in memory at a time.
     async fn redeem(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
-        // A note read from a pack may itself refer to another pack; then a second iteration is needed.
+        // A note about attempts that was read from a pack may itself refer to another pack. In that case a second
+        // iteration is needed.
         loop {
             let open: Vec<_> = events.iter().map(claims).enumerate().filter(|(_, claims)| !claims.is_empty()).collect();
             if open.is_empty() {
@@ -436,7 +437,7 @@ impl RunReader {
     }
 }
 
-/// Returns the locations in packs of all content that the event refers to.
+/// Returns the locations of all content in packs that the event refers to.
 fn claims(event: &Event) -> Vec<PackRef> {
     let payload = event.kind.payload().and_then(Payload::claim);
     payload.into_iter().chain(event.notes_kept()).collect()
@@ -453,8 +454,8 @@ fn put_back(event: &mut Event, packs: &Packs) {
     event.fill_notes(|place| kept(packs, place).and_then(Note::read));
 }
 
-/// Groups the packs that contain these locations, each pack represented by one location. A group has either one pack or
-/// packs of at most [`PACKS_BYTES`] together. The size of a pack is estimated from its locations.
+/// Groups the packs that contain these locations. Each pack is represented by one location. A group has one pack of any
+/// size, or several of at most [`PACKS_BYTES`] in total. The size of a pack is estimated from its locations.
 fn groups<'a>(places: impl Iterator<Item = &'a PackRef>) -> Vec<Vec<PackRef>> {
     let mut packs: BTreeMap<u64, usize> = BTreeMap::new();
     for place in places {

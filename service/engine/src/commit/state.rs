@@ -1,4 +1,4 @@
-//! The state of a run in memory, and the rule that an error must be based on the store's state.
+//! The state of a run in memory, and the rule that a request fails only on the basis of the store's state.
 
 use crate::commit::StoredRun;
 
@@ -12,7 +12,7 @@ impl CachedRun {
         self.0.as_deref()
     }
 
-    /// Returns the state in memory for changes.
+    /// Returns the state in memory for modification.
     pub(crate) fn known_mut(&mut self) -> Option<&mut StoredRun> {
         self.0.as_deref_mut()
     }
@@ -27,10 +27,10 @@ impl CachedRun {
         self.0 = None;
     }
 
-    /// Enforces that no request fails because of a cached state, which may lack commits of other nodes or a commit of
-    /// unknown outcome. `before` says whether the state was already in memory when the request arrived. If it was,
-    /// removes the state and returns true: the request must be admitted again with the store's state. Returns false if
-    /// the error is already based on the store's state.
+    /// Ensures that no request fails because of a cached state, which may lack commits of other nodes or a commit of
+    /// unknown outcome. `before` says whether the state was already in memory when the request arrived. If it was, this
+    /// function removes the state and returns true. The caller must then read the state from the store and admit the
+    /// request again. Otherwise it returns false, because the error is already based on the store's state.
     #[must_use]
     pub(crate) fn invalidate_if_served_from_cache(&mut self, before: WasCached) -> bool {
         if before.0 {
@@ -39,7 +39,7 @@ impl CachedRun {
         before.0
     }
 
-    /// Returns a record of whether the state is in memory now, so that it may be outdated.
+    /// Returns a record of whether the state is in memory now. If it is, it may be outdated.
     pub(crate) fn was_cached(&self) -> WasCached {
         WasCached(self.0.is_some())
     }

@@ -1,11 +1,15 @@
 //! Backlog of a list: rows in the store, one for each run whose tasks wait on the list and may be in no node's memory.
-//! A row is written in two cases: before the pauses between the run's wakes become [long](crate::commit::LATE_OFFERS),
-//! and when memory had no space for a task. When a list is polled on a node that has not read its rows yet, the node
-//! reads them, so that a new poller finds tasks that have waited without a poller.
+//! A row is written in two cases:
 //!
-//! A row is a head without a body, in a domain that callers cannot name. The reader checks the run of each row and
-//! deletes the row if the run does not wait on the list any more. Rows are disposable: a lost row delays its run until
-//! the next wake, and a superfluous row costs one read.
+//! * The pauses between the run's wakes are about to become [long](crate::commit::LATE_OFFERS).
+//! * Memory has no space for a task of the run.
+//!
+//! When a list is polled on a node that has not read the list's rows, the node reads them. Thus a new poller finds
+//! tasks that were created while the list had no poller.
+//!
+//! A row is a head without a body, in a domain whose name callers cannot use. The reader checks the run of each row. If
+//! the run no longer waits on the list, the reader deletes the row. Rows are disposable: a lost row delays its run
+//! until the next wake, and a superfluous row costs one read.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -22,26 +26,26 @@ use tokio::time::Instant;
 use crate::lists::matching::WaitingBounds;
 use crate::lists::{ListKey, Side, WaitingTask};
 
-/// First character of the internal domain that has a list's rows. Names of callers' domains cannot begin with it.
+/// First character of the internal domain that has a list's rows. The name of a caller's domain cannot begin with it.
 const PREFIX: char = '\u{2}';
 
 /// Placeholder for the run id in the head of a row.
 pub(crate) const NO_RUN: RunId = [0; 16];
 
-/// Lifetime of a row. Our choice: long enough that the run is woken many times, and finite, so that rows of runs whose
-/// tasks were taken expire; expiry costs nothing on DynamoDB.
+/// Lifetime of a row. Our choice: long enough that the run is woken many times. Because the lifetime is limited, rows
+/// of runs whose tasks were taken expire, which costs nothing on DynamoDB.
 const KEPT_FOR: history::Duration = history::Duration::from_days(14);
 
-/// Minimum remaining lifetime of a row. The run's next wake renews a row with less.
+/// Minimum remaining lifetime of a row. If a row has less, the run's next wake renews it.
 pub(crate) const FRESH_FOR: history::Duration = history::Duration::from_days(7);
 
-/// Maximum number of lists for which a node remembers that it has read their rows. Our choice: each takes about 200
-/// bytes.
+/// Maximum number of lists for which a node remembers that it has read their rows. Our choice: at about 200 bytes each,
+/// the lists take at most 2 MB.
 const LISTS_MAX: usize = 10_000;
 
-/// If nodes share a store: maximum time since the rows of a list were last read when the list is polled; after that
-/// they are read again. Nodes offer each other the tasks that they have in memory, and this read finds tasks whose
-/// offer was lost. Our choice: two read units per hour for a polled list.
+/// Time after which the rows of a polled list are read again if nodes share a store. Nodes offer each other the tasks
+/// that they have in memory, and this read finds tasks whose offer was lost. Our choice: two read units per hour for a
+/// polled list.
 pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_secs(3_600);
 
 /// Progress of reading the rows of a list.
@@ -58,13 +62,13 @@ struct Reading {
 /// Lists whose rows this node has read, and runs for which rows must be written.
 pub(crate) struct Backlog {
     lists: Mutex<LruCache<ListKey, Reading>>,
-    /// Runs with tasks for which memory has no space, each with the list. Rows for them must be written.
+    /// Runs whose tasks have no space in memory, each with the list of the task. Rows must be written for these runs.
     full: Mutex<BTreeSet<(ListKey, HeadKey)>>,
     /// Maximum size of `full`.
     full_max: usize,
     /// Notified when a run is added to `full`.
     news: Notify,
-    /// Notified when a list that was full has space again.
+    /// Notified when a list that was full may have space again.
     pub(crate) has_space: Notify,
 }
 
@@ -81,7 +85,7 @@ impl Backlog {
         self.full.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Queues a run that waits on a list, so that a row is written for it. Returns false if the queue is full.
+    /// Queues a run that waits on a list, so that a row is written for the run. Returns false if the queue is full.
     pub(crate) fn push(&self, list: &ListKey, run: &HeadKey) -> bool {
         let (mut full, it) = (self.full(), (list.clone(), run.clone()));
         if full.len() >= self.full_max && !full.contains(&it) {
@@ -93,8 +97,8 @@ impl Backlog {
         true
     }
 
-    /// Waits until runs are queued, and takes all of them. A run for which memory lacks space again later is queued
-    /// again.
+    /// Waits until runs are queued, and takes all of them from the queue. If memory later lacks space for a task of a
+    /// taken run, this run is queued again.
     pub(crate) async fn take(&self) -> BTreeSet<(ListKey, HeadKey)> {
         loop {
             let taken = std::mem::take(&mut *self.full());
@@ -109,8 +113,8 @@ impl Backlog {
         self.lists.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns true if the caller must read the rows of a list, because no other task is reading them and they were not
-    /// read within `again_after`.
+    /// Returns true if the caller must read the rows of a list. Returns false if a task is already reading the rows, or
+    /// if they were read within `again_after`.
     pub(crate) fn begin_reading(&self, list: &ListKey, again_after: Option<Duration>) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
@@ -122,8 +126,8 @@ impl Backlog {
         true
     }
 
-    /// Records that the rows of a list were read. `are_known` is true if their tasks are now in memory. Returns true if
-    /// the rows must be read again at once.
+    /// Records that the rows of a list were read. `are_known` says whether the tasks of these rows are now in memory.
+    /// Returns true if the rows must be read again at once.
     pub(crate) fn end_reading(&self, list: &ListKey, are_known: bool) -> bool {
         let mut lists = self.lock();
         let reading = lists.get_or_insert_mut(list.clone(), Reading::default);
@@ -132,14 +136,14 @@ impl Backlog {
         again
     }
 
-    /// Marks the rows of a list as not completely read.
+    /// Marks the rows of a list as not completely read, so that they are read again.
     pub(crate) fn forget(&self, list: &ListKey) {
         if let Some(reading) = self.lock().get_mut(list) {
             (reading.again, reading.done_at) = (reading.is_under_way, None);
         }
     }
 
-    /// Marks the rows of all lists as not completely read.
+    /// Marks the rows of all lists as not completely read, so that they are read again.
     pub(crate) fn forget_all(&self) {
         for (_, reading) in self.lock().iter_mut() {
             (reading.again, reading.done_at) = (reading.is_under_way, None);
@@ -147,8 +151,8 @@ impl Backlog {
     }
 }
 
-/// Returns the internal domain that has a list's rows. It is a hash, because the names of the domain and the list
-/// together can be longer than a key.
+/// Returns the internal domain that has a list's rows. Its name contains a hash, because the names of the list and its
+/// domain together can be longer than a key of the store.
 pub(crate) fn domain_of(list: &ListKey) -> Arc<str> {
     let mut digest = Sha256::new().chain_update([u8::from(list.side == Side::Decider)]);
     for name in [&*list.domain, &*list.name] {
@@ -163,14 +167,14 @@ pub(crate) fn key_of(list: &ListKey, run: &HeadKey) -> HeadKey {
     HeadKey { domain: domain_of(list), workflow_id: Arc::clone(&run.workflow_id) }
 }
 
-/// Returns the head of a row. It replaces `before` if there is one.
+/// Returns the head of a row. The head replaces `before`, the head of an existing row.
 pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
     let row = before.and_then(|before| before.row.clone()).unwrap_or_else(|| Row {
         workflow_type: "".into(),
         status: "waiting".into(),
         flagged: false,
-        // The store lists heads with the latest start first, but the run that has waited longest must come first, so
-        // the value is inverted.
+        // The store lists heads in descending order of `started_at`. The value is inverted, so that the run that has
+        // waited longest is first.
         started_at: u64::MAX - now.as_millis(),
         closed_at: None,
         tags: Vec::new(),
@@ -186,8 +190,7 @@ pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
     }
 }
 
-/// Returns all waiting tasks of a run, each with its list and, if it is held back, the time until which it must not be
-/// started.
+/// Returns all waiting tasks of a run. Each has its list and the time until which the task is held back, if it is.
 pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Option<Timestamp>)> {
     let of = |task: TaskRef<'_>| {
         let (side, name, scheduled_event_id, priority, not_before, since): (_, &str, _, _, _, _) = match &task {
@@ -234,8 +237,8 @@ pub(crate) fn running(run: &Run) -> impl Iterator<Item = (Side, &str, EventId)> 
 /// Returns true if, after a commit, a task waits that did not wait before it in the same way: a task that is new, or
 /// whose list, priority or earliest start has changed.
 pub(crate) fn has_new_waiting_task(before: &Run, after: &Run) -> bool {
-    // Merges two sequences that are in the same order: the turn, then activities in the order of their scheduling. A
-    // run can have a thousand activities, so this avoids a quadratic comparison.
+    // Merges two sequences that are in the same order: the turn, then activities in the order in which they were
+    // scheduled. Merging avoids a quadratic comparison, because a run can have a thousand activities.
     let place = |task: &TaskRef<'_>| match task {
         TaskRef::Turn(task) => (Side::Decider, task.scheduled_event_id),
         TaskRef::Activity(task) => (Side::Activity, task.scheduled_event_id),

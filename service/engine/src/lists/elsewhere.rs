@@ -1,6 +1,6 @@
 //! Tasks for pollers that wait at another node. A node with waiting pollers notifies the other nodes. A node that has a
 //! task but no poller offers the task to a node with waiting pollers. An offer is only a hint: the receiving node
-//! starts the task with a commit, which can fail, and the due index restores tasks whose offer is lost.
+//! starts the task with a commit, which can fail. If an offer is lost, the task is restored from the due index.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -17,30 +17,31 @@ use crate::{ListName, Offer, Peers};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitsAt {
     pub(crate) node: String,
-    /// Number of messages from this node that pollers wait there. If a message arrives while an offer is in progress,
-    /// the refusal of that offer is older and must not remove the node.
+    /// Number of messages in which the node reported waiting pollers. If such a message arrives while an offer to the
+    /// node is in progress, the message is newer than a refusal of the offer. The refusal must then not remove the
+    /// node.
     reports: u64,
-    /// Time until which the node gets no offers because it did not answer one; `None` if it may get offers.
+    /// Time until which the node gets no offers, because it has not answered an offer; `None` if it may get offers.
     no_offers_until: Option<Instant>,
 }
 
-/// Time without offers for a node that did not answer one. Our choice: short enough that the node gets another offer
-/// while it is still considered alive. The node does not know that its answer was lost, so it will not repeat the
-/// message that pollers wait there.
+/// Time without offers for a node that has not answered an offer. Our choice: short enough that the node gets another
+/// offer while it is still considered alive. The node does not know that its answer was lost, so it does not report its
+/// waiting pollers again.
 pub(crate) const OFFER_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct NodeMemory {
     /// For each list, the nodes with waiting pollers, as far as this node knows.
     waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
-    /// For each list, the nodes that were notified that pollers wait here.
+    /// For each list, the other nodes that know that pollers wait at this node.
     notified: HashMap<ListKey, HashSet<String>>,
     /// Lists whose tasks are being offered to other nodes.
     offered: HashSet<ListKey>,
 }
 
-/// Waiting pollers of other nodes as far as this node knows, and the nodes that know of this node's pollers. Both may
-/// be lost.
+/// Nodes with waiting pollers as far as this node knows, and nodes that know of this node's waiting pollers. Either
+/// information may be lost.
 #[derive(Default)]
 pub(crate) struct Elsewhere {
     peers: OnceLock<Arc<dyn Peers>>,
@@ -48,8 +49,8 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Sets the connection to the other nodes. Without it, nodes find each other's tasks only through the store's due
-    /// index.
+    /// Sets the connection to the other nodes. Without a connection, nodes find each other's tasks only through the
+    /// store's due index.
     pub(crate) fn join(&self, peers: Arc<dyn Peers>) {
         drop(self.peers.set(peers));
     }
@@ -59,8 +60,8 @@ impl Elsewhere {
         self.peers.get()
     }
 
-    /// Returns a node that has pollers waiting on a list, as far as this node knows. Successive calls return the nodes
-    /// in turn.
+    /// Returns a node that has pollers waiting on a list, as far as this node knows. Successive calls return different
+    /// nodes in turn.
     pub(crate) fn next_waiting_at(&self, list: &ListKey) -> Option<String> {
         let mut memory = self.lock();
         let nodes = memory.waiting_at.get_mut(list)?;
@@ -80,7 +81,7 @@ impl Elsewhere {
         nodes.map(|it| it.node.clone()).collect()
     }
 
-    /// Removes a node that does not answer. It is added again when it reports that pollers wait there.
+    /// Removes a node that does not answer. The node is added again when it reports waiting pollers.
     pub(crate) fn forget(&self, list: &ListKey, node: &str) {
         self.forget_where(list, |known| known.node == node);
     }
@@ -94,7 +95,7 @@ impl Elsewhere {
         }
     }
 
-    /// Removes a node that refused an offer, unless it has reported after the offer that pollers wait there.
+    /// Removes a node that refused an offer, unless the node has reported waiting pollers since the offer was made.
     pub(crate) fn remove_after_refusal(&self, list: &ListKey, at: &WaitsAt) {
         self.forget_where(list, |known| known.node == at.node && known.reports == at.reports);
     }
@@ -109,14 +110,16 @@ impl Elsewhere {
         }
     }
 
-    /// Returns the other nodes that were not yet notified that pollers wait here, and marks them as notified.
+    /// Returns the nodes in `others` that do not know that pollers wait at this node, and marks these nodes as
+    /// notified.
     pub(crate) fn take_unnotified(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
         let mut memory = self.lock();
         let known = memory.notified.entry(list.clone()).or_default();
         others.into_iter().filter(|node| known.insert(node.clone())).collect()
     }
 
-    /// Records that a node no longer knows that pollers wait here. Returns true if it knew before.
+    /// Records that another node no longer knows that pollers wait at this node. Returns true if the other node was
+    /// recorded as knowing this.
     pub(crate) fn forget_notified(&self, list: &ListKey, node: &str) -> bool {
         let mut memory = self.lock();
         let Some(known) = memory.notified.get_mut(list) else { return false };
@@ -127,7 +130,7 @@ impl Elsewhere {
         knew
     }
 
-    /// Records that a node knows that pollers wait here.
+    /// Records that another node knows that pollers wait at this node.
     pub(crate) fn mark_notified(&self, list: &ListKey, node: &str) {
         self.lock().notified.entry(list.clone()).or_default().insert(node.to_owned());
     }
@@ -145,15 +148,15 @@ impl Elsewhere {
         }
     }
 
-    /// Returns true if the caller must offer tasks of the list to other nodes, until [`next_offer`](Self::next_offer)
-    /// returns `None`.
+    /// Returns true if the caller must offer tasks of the list to other nodes. The caller must then repeat
+    /// [`next_offer`](Self::next_offer) until it returns `None`.
     pub(crate) fn begin_offering(&self, list: &ListKey) -> bool {
         let mut memory = self.lock();
         memory.waiting_at.contains_key(list) && memory.offered.insert(list.clone())
     }
 
-    /// Returns a task to offer and the node to offer it to; the nodes are used in turn. Returns `None` if there is no
-    /// task or no node, and then marks the list as no longer being offered.
+    /// Returns a task, and the node to which the caller must offer it. Successive calls use the nodes in turn. If there
+    /// is no task or no node, marks the list as no longer being offered and returns `None`.
     pub(crate) fn next_offer(
         &self,
         list: &ListKey,
@@ -174,9 +177,9 @@ impl Elsewhere {
         next
     }
 
-    /// Adjusts to a change of the set of nodes. All nodes must be notified again about the pollers here. Messages of
-    /// the remaining nodes stay valid: a node that has not noticed the change does not repeat them. Returns the lists
-    /// that no longer have pollers at other nodes.
+    /// Adjusts to a change of the set of nodes. All nodes must be notified again that pollers wait at this node.
+    /// Reports of the remaining nodes stay valid, because a node that has not noticed the change does not repeat its
+    /// reports. Returns the lists that no longer have pollers at other nodes.
     pub(crate) fn adjust_to_nodes(&self, others: &[String]) -> Vec<ListKey> {
         let (mut memory, mut gone) = (self.lock(), Vec::new());
         memory.notified.clear();

@@ -1,5 +1,5 @@
-//! Started tasks on their way to their pollers. If a task cannot be delivered, it is returned, so that another poller
-//! can get it.
+//! Started tasks that are being delivered to their pollers. If a delivery fails, the task is returned, so that another
+//! poller can get it.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use uuid::Uuid;
 use crate::base::metrics::Undelivered;
 use crate::commit::read::RunEvents;
 
-/// A started task with everything that its poller needs. It holds no locks. If it is dropped before it is
-/// [delivered](Self::delivered), the task is returned at once, without waiting for its timeout.
+/// A started task with all data that its poller needs. It holds no locks. If a grant is dropped before
+/// [`delivered`](Self::delivered) is called, the task is returned at once, without waiting for its timeout.
 pub(crate) struct Grant {
-    /// Receiver of the task if it is not delivered; `None` after delivery.
+    /// Component that takes the task back if it cannot be delivered; `None` after delivery.
     pub(crate) returner: Option<Arc<dyn TaskReturner>>,
     /// Reason to record if the task is returned.
     pub(crate) undelivered: Undelivered,
@@ -29,13 +29,13 @@ pub(crate) struct Grant {
     /// The poll that gets the task.
     pub(crate) poll: Option<PollId>,
     pub(crate) what: Granted,
-    /// Riders (queries and updates) that a turn carries, or the whole content of a separate task for riders.
+    /// Riders (queries and updates) that a turn carries, or that a separate task for riders consists of.
     pub(crate) riders: TakenAlong,
-    /// Trace context of the run, which is the parent of the poller's spans.
+    /// Trace context of the run. It is the parent of the poller's spans.
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// Queries to answer and updates to validate, which are handed out with a task.
+/// Queries and updates that are handed out with a task. The poller must answer the queries and validate the updates.
 #[derive(Debug, Default)]
 pub(crate) struct TakenAlong {
     pub(crate) queries: Vec<NumberedQuery>,
@@ -71,9 +71,9 @@ pub(crate) struct ReturnedTask {
 /// Method of returning a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ReturnBy {
-    /// Admit this command, which records in the history that the task was returned.
+    /// Admit this command, which records the return in the history.
     Command(Command),
-    /// Let the riders of this task wait for another task. Used for separate tasks for riders, which have no events in
+    /// Make the riders of this task wait for another task. Used for a separate task for riders, which has no events in
     /// the history.
     Riders(RiderKind, u64),
 }
@@ -115,14 +115,14 @@ pub(crate) enum TakenRiders {
     Nothing,
 }
 
-/// Receiver of tasks that were not delivered.
+/// Component that takes back tasks that could not be delivered to a poller.
 pub(crate) trait TaskReturner: Send + Sync {
     /// Makes a task that was not delivered available to other pollers.
     fn return_task(self: Arc<Self>, returned: ReturnedTask);
 }
 
 impl Grant {
-    /// Marks the task as delivered, so that it is not returned when this value is dropped.
+    /// Marks the task as delivered. Dropping this value then does not return the task.
     pub(crate) fn delivered(mut self) {
         self.returner = None;
     }

@@ -1,4 +1,4 @@
-//! Hands out tasks: to pollers that already wait when a task is created, and to later polls.
+//! Hands out tasks. If a poller already waits when a task is created, it gets the task. Otherwise a later poll gets it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -52,8 +52,8 @@ pub struct TaskLists {
 }
 
 impl TaskLists {
-    /// Puts a task on its list, or gives it to a waiting poller. If memory has no space for the task, queues its run
-    /// for a row in the backlog.
+    /// Gives a task to a waiting poller, or puts the task on its list. If memory has no space for the task, queues the
+    /// task's run for a row in the backlog.
     pub(crate) fn offer(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) {
         let task = task.into();
         if list.side == Side::Activity
@@ -70,7 +70,8 @@ impl TaskLists {
         }
     }
 
-    /// Puts a task on its list, or gives it to a waiting poller. Returns false if memory has no space for the task.
+    /// Gives a task to a waiting poller, or puts the task on its list. Returns false if memory has no space for the
+    /// task.
     pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => self.start_hand_over(list, *poller, task),
@@ -127,15 +128,15 @@ impl TaskLists {
         let request = |reply| Batched::Take { task, list, taker, reply, start: None, permit };
         let taken = self.runs.submit(&key, request).await;
         if let Err(refusal) = &taken {
-            // The task is no longer on its list. It either still waits according to the run, or was started without
-            // reaching a poller.
+            // The task is no longer on its list. According to the run, either the task still waits, or it was started
+            // without reaching a poller. Waking the run again covers both cases.
             self.lose_if_unknown(refusal, poll);
             self.agenda.wake_again(&key, self.clock.now());
         }
         taken
     }
 
-    /// Takes the riders of a run for a poller, or the run's turn if one waits by now.
+    /// Takes the riders of a run for a poller. If a turn of the run waits in the meantime, takes the turn instead.
     async fn take_riders(
         self: &Arc<Self>,
         list: &ListKey,
@@ -165,7 +166,7 @@ impl TaskLists {
         }
     }
 
-    /// Puts a poller back on its list, because its task was already taken by another poller.
+    /// Puts a poller back on its list, because another poller has already taken the task.
     pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
         match self.matching.put_back(list, poller) {
             // A task arrived while the poller was reserved for another one.
@@ -177,11 +178,11 @@ impl TaskLists {
         }
     }
 
-    /// Puts back a poller whose task was not started. If it is unknown whether the task was started, the poll ends
-    /// instead.
+    /// Puts back a poller whose task was not started. If the service does not know whether the task was started, this
+    /// function may end the poll instead.
     pub(crate) fn unreserve_one(self: &Arc<Self>, list: &ListKey, poller: Poller, refusal: Option<&Refusal>) {
         match refusal {
-            // The run may have recorded that the task was sent to this poll, and then the poll must get no other task.
+            // The run may have recorded that the task was sent to this poll. The poll must then get no other task.
             Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => poller.end(),
             _ => self.return_poller(list, poller),
         }
@@ -189,8 +190,8 @@ impl TaskLists {
 }
 
 impl TaskLists {
-    /// Until the service stops, periodically reports lists without pollers and the number of suppressed notices to
-    /// operators.
+    /// Until the service stops, periodically reports to operators the lists without pollers and the number of
+    /// suppressed notices.
     pub(crate) async fn keep_reporting(&self) {
         loop {
             tokio::time::sleep(NOTICES_EVERY).await;
@@ -204,7 +205,7 @@ impl TaskLists {
         for list in self.unpolled.take_polled(unpolled_since) {
             self.notices.polled_again(&list.named());
         }
-        // The service itself calls Lambda functions, so their list has no pollers.
+        // Lambda functions are called by the service, so their list has no pollers.
         let depths =
             self.matching.depths().into_iter().filter(|(list, tasks, ..)| *tasks > 0 && &*list.name != LAMBDA_LIST);
         let lists = depths.map(|(list, tasks, _, waits_since)| {

@@ -1,5 +1,5 @@
-//! Started tasks per list, and the rate at which each list hands out tasks. In memory only, and based only on this
-//! node's commits since the service started.
+//! Started tasks per list, and the rate at which each list hands out tasks. These figures are only in memory. They
+//! cover the commits of this node since the service started.
 
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
@@ -11,10 +11,12 @@ use uuid::Uuid;
 
 use crate::lists::{ListKey, Side};
 
-/// Maximum number of lists that are kept: those with the most recent changes. Our choice: each takes about 300 bytes.
+/// Maximum number of lists in memory. The lists with the most recent changes are kept. Our choice: at about 300 bytes
+/// each, the lists take at most 3 MB.
 const LISTS_MAX: usize = 10_000;
 
-/// Maximum number of tasks in flight on all lists. Further ones are not counted. Our choice: each takes about 50 bytes.
+/// Maximum number of tasks in flight that are counted on all lists. Our choice: at about 50 bytes each, they take at
+/// most 10 MB.
 const TASKS_MAX: usize = 200_000;
 
 /// Period over which the rate is measured, in milliseconds.
@@ -26,7 +28,7 @@ type FlightKey = (Uuid, EventId);
 #[derive(Default)]
 struct ListFlow {
     held: HashSet<FlightKey>,
-    /// Current minute, as minutes since the epoch. `now` is the count for this minute.
+    /// Current minute, in minutes since the Unix epoch. `now` is the count for this minute.
     minute: u64,
     /// Number of tasks handed out in the current minute.
     now: u64,
@@ -36,7 +38,7 @@ struct ListFlow {
 
 impl ListFlow {
     fn advance_to(&mut self, minute: u64) {
-        // If the clock goes backwards, the current minute stays the same.
+        // If the clock is set back, the current minute stays the same.
         if minute > self.minute {
             self.before = if minute == self.minute + 1 { self.now } else { 0 };
             (self.minute, self.now) = (minute, 0);
@@ -100,13 +102,14 @@ impl InFlight {
         }
     }
 
-    /// Returns the number of tasks in flight on a list, and approximately how many were handed out in the last minute.
+    /// Returns the number of tasks in flight on a list, and the approximate number of tasks handed out in the last
+    /// minute.
     pub(crate) fn of(&self, list: &ListKey, at: Timestamp) -> (usize, u64) {
         let mut flows = self.lock();
         flows.lists.peek_mut(list).map_or((0, 0), |flow| (flow.held.len(), flow.lately(at)))
     }
 
-    /// Adds the lists of a domain that have tasks in flight or handed out tasks lately.
+    /// Adds the lists of a domain that have tasks in flight, or that handed out tasks in the last two minutes.
     pub(crate) fn add_lists(&self, domain: &str, at: Timestamp, to: &mut BTreeSet<(Arc<str>, Side)>) {
         for (list, flow) in self.lock().lists.iter_mut().filter(|(list, _)| &*list.domain == domain) {
             if !flow.held.is_empty() || flow.lately(at) > 0 {

@@ -1,4 +1,5 @@
-//! Finds tasks that were started for a poll whose response was lost, on this node or another, and sends them again.
+//! If the response to a poll was lost, sends the task again that was started for this poll. Finds such tasks on this
+//! node and on others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +13,15 @@ use crate::lists::limits::permit::Permit;
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::{Offer, Refusal};
 
-/// Maximum time for which a repeated poll waits for the other nodes to report whether they know its task. A node that
-/// is suspended does not answer; its tasks are found when other nodes take over its runs. Our choice.
+/// Maximum time for which a repeated poll waits for the other nodes to report whether they know the poll's task. A
+/// suspended node does not answer. Its tasks are found when other nodes take over its runs. Our choice.
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
 /// Maximum number of poll ids in one request to another node. Our choice.
 const LOST_AT_ONCE: usize = 256;
 
 impl TaskLists {
-    /// Takes the task that was started for an earlier attempt of a poll, and sends it to the current attempt.
+    /// Takes the task that was started for an earlier attempt of a poll, for delivery to the current attempt.
     pub(crate) async fn take_lost(
         self: &Arc<Self>,
         list: &ListKey,
@@ -39,14 +40,14 @@ impl TaskLists {
 
     fn find_lost(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         for poll in polls {
-            // An earlier attempt may still wait here, but its caller has disconnected.
+            // An earlier attempt may still be waiting at this node, although its caller has disconnected.
             self.matching.drop_poller(*poll);
         }
         self.polls.lose(polls)
     }
 
-    /// If it is unknown whether a task was started for the poll and the poll has an id, marks the poll's response as
-    /// lost and returns true.
+    /// Marks the response to a poll as lost if the poll has an id and the error leaves open whether a task was started.
+    /// Returns true if it marked the response.
     pub(crate) fn lose_if_unknown(&self, refusal: &Refusal, poll: Option<PollId>) -> bool {
         match (refusal, poll) {
             (Refusal::OutcomeUnknown { .. }, Some(poll)) => {
@@ -82,14 +83,14 @@ impl TaskLists {
             None
         };
         let found = tokio::time::timeout(ASKED_WAIT, first).await.unwrap_or_default();
-        // Lets the requests to nodes that have not answered continue, so that these nodes learn that the polls are
-        // lost.
+        // Requests to nodes that have not answered continue in the background, so that these nodes learn which polls
+        // are lost.
         asked.detach_all();
         found
     }
 
-    /// After nodes have joined, reports lost polls to all other nodes. New nodes may find the tasks, and they have not
-    /// received the earlier requests.
+    /// Reports lost polls to all other nodes, after nodes have joined. New nodes have not received the earlier requests
+    /// and may find the tasks.
     pub(crate) fn send_lost_polls(self: &Arc<Self>) {
         let (Some(peers), lost) = (self.elsewhere.peers(), self.polls.lately_lost()) else { return };
         for node in self.nodes.others() {
@@ -97,8 +98,8 @@ impl TaskLists {
                 let (lists, peers, node) = (Arc::clone(self), Arc::clone(peers), node.clone());
                 let polls: Vec<u64> = polls.iter().map(|poll| poll.0).collect();
                 self.background.spawn(async move {
-                    // Repeats the request, because each response has only one task, which the node then removes from
-                    // its memory.
+                    // Repeats the request, because each response contains only one task. The node that responds removes
+                    // that task from its memory.
                     while let Ok(Some(offer)) = peers.lost(&node, &polls).await {
                         lists.offer(&(&offer.list).into(), offer.task());
                     }
@@ -107,7 +108,7 @@ impl TaskLists {
         }
     }
 
-    /// Remembers the poll for which a task was started. If the response to that poll is already known to be lost,
+    /// Remembers the poll for which a task was started. If the response to this poll is already known to be lost,
     /// offers the task again.
     pub(crate) fn remember(self: &Arc<Self>, poll: PollId, list: &ListKey, task: WaitingTask) {
         if self.polls.note(poll, list.clone(), task.clone()) {

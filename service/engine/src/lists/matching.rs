@@ -23,34 +23,35 @@ use crate::lists::limits::limiter::{Behind, Freed, Limiter, WaitReason};
 use crate::lists::limits::permit::{Permit, ReturnedSlots, SlotKey};
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
-/// Default maximum number of lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
+/// Default maximum number of lists with waiting tasks in memory. Our choice: at some hundred bytes each, the lists
+/// without their tasks take a few megabytes.
 const LISTS_MAX: usize = 10_000;
 
 /// Default maximum number of waiting tasks of one list in memory. Our choice: a task takes about 200 bytes, so that a
 /// list takes at most 20 MB.
 const LIST_TASKS_MAX: usize = 100_000;
 
-/// Default maximum number of waiting tasks of all lists in memory. Our choice: at most 100 MB, plus 200 MB for the
-/// tasks that each list may always have.
+/// Default maximum number of waiting tasks of all lists in memory. Our choice: these tasks take at most 100 MB. The
+/// [`LIST_TASKS_ALWAYS`] tasks of each list may take 200 MB in addition.
 const TASKS_MAX: usize = 500_000;
 
 /// Default maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. Our
-/// choice: each takes as much memory as a task.
+/// choice: a run takes as much memory as a task.
 const TO_WRITE_MAX: usize = 10_000;
 
 /// Maximum numbers of waiting tasks in memory. Further tasks wait only in the store and are read when their list is
 /// polled.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingBounds {
-    /// Maximum number of lists. A list with pollers is kept even above this number.
+    /// Maximum number of lists. A list with pollers is added even if the maximum is reached.
     pub lists_max: usize,
     /// Maximum number of tasks of one list.
     pub list_tasks_max: usize,
-    /// Maximum number of tasks of all lists together. Even above this number, each list may have a hundred tasks, so
-    /// that lists with many tasks do not block the others.
+    /// Maximum number of tasks of all lists together. Even if it is reached, each list may have a hundred tasks, so
+    /// that lists with many tasks do not block other lists.
     pub tasks_max: usize,
-    /// Maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. If there
-    /// are more, their tasks are offered again a second later.
+    /// Maximum number of runs that wait for a row in the backlog because memory had no space for their tasks. If it is
+    /// reached, the tasks of further runs are offered again a second later.
     pub to_write_max: usize,
 }
 
@@ -60,8 +61,8 @@ impl Default for WaitingBounds {
     }
 }
 
-/// Number of tasks that a list may always have, regardless of the number of tasks on other lists. Our choice: the
-/// number of backlog rows that are read at once.
+/// Number of tasks that a list may always have, regardless of the number of tasks on other lists. Our choice: equal to
+/// the number of backlog rows that are read at once.
 const LIST_TASKS_ALWAYS: usize = 100;
 
 /// All lists that have a task or a poller.
@@ -80,8 +81,8 @@ pub(crate) struct Matching {
     /// Number of tasks on all lists.
     all: Arc<AtomicUsize>,
     next_poller: AtomicU64,
-    /// Notified when a poller finds no task on a list that has overflowed, which means that some of its tasks are only
-    /// in the store.
+    /// Notified when a poller finds no task on a list that has overflowed. Some tasks of such a list are only in the
+    /// store.
     pub(crate) starving: tokio::sync::Notify,
 }
 
@@ -115,13 +116,13 @@ pub(crate) struct WaitingSlots {
 }
 
 impl WaitingSlots {
-    /// Ends the slots' standby: from now on they are served in the same order as other pollers.
+    /// Ends the standby of the slots. After this call, the slots are served in the same order as other pollers.
     pub(crate) fn end_standby(&self) {
         self.is_standby.store(false, Relaxed);
     }
 
-    /// Takes the slots off their list and returns the free ones. The remaining slots are reserved by commits: their
-    /// results still arrive in `granted`, which is closed after the last one.
+    /// Takes the slots off their list and returns the free slots. The other slots are reserved by commits, whose
+    /// results still arrive in `granted`. The channel is closed after the last result.
     pub(crate) fn withdraw(&self) -> Vec<u32> {
         self.matching.withdraw_poller(&self.list, self.id)
     }
@@ -142,8 +143,8 @@ pub(crate) struct WaitingPoll<'a> {
 }
 
 impl WaitingPoll<'_> {
-    /// Ends the wait. If a commit has reserved the poller, first waits for that commit and returns the task that it
-    /// started.
+    /// Ends the wait. If a commit has reserved the poller, waits for the outcome of the commit and returns the task
+    /// that the commit has started.
     pub(crate) async fn end(mut self) -> Option<Box<Grant>> {
         self.matching.withdraw_poller(&self.list, self.id);
         (&mut self.answer).await.ok()
@@ -194,7 +195,7 @@ impl Matching {
     fn remove_poller(lists: &mut HashMap<ListKey, TaskList>, key: &ListKey, id: u64) -> Vec<u32> {
         let mut free = Vec::new();
         let Some(list) = lists.get_mut(key) else { return free };
-        // Pollers are sorted by id, except for the few that were put back in front.
+        // Pollers are sorted by id, except for a few at the front that were put back.
         let mut may_have_others = true;
         while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
             match list.pollers.remove(at).map(|poller| poller.answer) {
@@ -216,8 +217,8 @@ impl Matching {
         self.lock_leaving().remove(&id);
     }
 
-    /// Takes a poller whose poll is about to end off its list, so that no further commit reserves it. If a commit has
-    /// already reserved the poller, marks it so that [`put_back`](Self::put_back) does not return it to the list.
+    /// Takes a poller whose poll is about to end off its list, so that no further commit reserves it. Also marks the
+    /// poller, so that [`put_back`](Self::put_back) does not return it to the list if a commit has already reserved it.
     /// Returns the poller's free slots.
     fn withdraw_poller(&self, key: &ListKey, id: u64) -> Vec<u32> {
         let mut lists = self.lock();
@@ -225,7 +226,7 @@ impl Matching {
         Self::remove_poller(&mut lists, key, id)
     }
 
-    /// Takes a task off a list and to its recipient through [`TaskList::dispatch`].
+    /// Takes a task off a list for its recipient, through [`TaskList::dispatch`].
     pub(crate) fn dispatch<D: Departure>(&self, key: &ListKey, departure: D) -> Result<D::Left, Stays> {
         let mut lists = self.lock();
         let list = lists.get_mut(key).ok_or(D::IF_EMPTY)?;
@@ -239,7 +240,7 @@ impl Matching {
         left
     }
 
-    /// Returns true if a poller waits on the list for which `can` returns true.
+    /// Returns true if the list has a waiting poller for which `can` returns true.
     pub(crate) fn has_poller(&self, key: &ListKey, can: impl Fn(&Taker) -> bool) -> bool {
         let waits = |poller: &Poller| poller.is_waiting() && can(&poller.taker);
         self.lock().get(key).is_some_and(|list| list.pollers.iter().any(waits))
@@ -265,7 +266,7 @@ impl Matching {
         list.overflowed && list.tasks.len() < self.capacity().div_ceil(2)
     }
 
-    /// Returns true if a list accepts no more tasks. Its remaining tasks are read from the store once there is space.
+    /// Returns true if a list accepts no more tasks. Once there is space, its tasks in the store are read.
     pub(crate) fn is_full(&self, key: &ListKey) -> bool {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
@@ -280,8 +281,8 @@ impl Matching {
         lists.len() < self.bounds.lists_max || lists.contains_key(key)
     }
 
-    /// Adds a waiting task, unless the list already has it or is full. If a poller waits for such a task, returns the
-    /// poller, and the caller must give it the task.
+    /// Adds a waiting task, unless the list already has the task or is full. If a poller waits for such a task, returns
+    /// the poller instead, and the caller must give the task to the poller.
     pub(crate) fn offer(&self, key: &ListKey, task: impl Into<OnList>) -> Offered {
         let task = task.into();
         let mut lists = self.lock();
@@ -307,7 +308,7 @@ impl Matching {
         Offered::Waits
     }
 
-    /// Takes a task off its list, because it must not be started any more.
+    /// Takes a task off its list, because it must no longer be started.
     pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return };
@@ -320,7 +321,7 @@ impl Matching {
     /// Polls a list for one task.
     pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> PollResult<'_> {
         let mut lists = self.lock();
-        // If memory had no space for the list before, its tasks may be in the store.
+        // If memory had no space for the list before this poll, its tasks may be only in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList::new(overflowed));
         if let Ok(task) = list.dispatch(ToPoll(taker), self.gate(key)) {
@@ -346,8 +347,8 @@ impl Matching {
         PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
     }
 
-    /// Polls a list for one task per slot. Returns the waiting tasks, each with its slot. If there are none, all slots
-    /// begin to wait. A standby poller takes none of the tasks that already wait.
+    /// Polls a list for one task per slot. Returns the waiting tasks, each with its slot. If no tasks are waiting, all
+    /// slots begin to wait. A standby poller gets no task that was waiting before its poll.
     pub(crate) fn poll_slots(
         self: &Arc<Self>,
         key: &ListKey,
@@ -356,7 +357,7 @@ impl Matching {
         is_standby: bool,
     ) -> SlotsPolled {
         let mut lists = self.lock();
-        // If memory had no space for the list before, its tasks may be in the store.
+        // If memory had no space for the list before this poll, its tasks may be only in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
         let has_tasks = |list: &TaskList| list.overflowed || !list.tasks.is_empty();
         if is_standby && lists.get(key).map_or(overflowed, has_tasks) {
@@ -403,7 +404,8 @@ impl Matching {
             return None;
         }
         if !poller.is_waiting() {
-            // A task given to this poller could not be delivered, which would be recorded in the history.
+            // The poll has ended, so its poller must get no task. Otherwise, the failed delivery would be recorded in
+            // the history.
             return None;
         }
         let list = lists.entry(key.clone()).or_default();
@@ -440,15 +442,15 @@ impl Matching {
         }
     }
 
-    /// Returns the number of tasks on a list, without riders, and true if further tasks of the list are only in the
-    /// store.
+    /// Returns the number of tasks on a list, without riders, and whether the list has further tasks that are only in
+    /// the store.
     pub(crate) fn waiting(&self, key: &ListKey) -> (usize, bool) {
         let lists = self.lock();
         let has_others = lists.len() >= self.bounds.lists_max;
         lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.riders, list.overflowed))
     }
 
-    /// Returns the lists of a domain that have tasks, among the first `examined_max` lists.
+    /// Returns the lists of a domain that have tasks. Examines only the first `examined_max` lists of the node.
     pub(crate) fn lists_with_tasks(&self, domain: &str, examined_max: usize) -> Vec<ListKey> {
         let lists = self.lock();
         let examined = lists.iter().take(examined_max);
@@ -456,8 +458,8 @@ impl Matching {
         waiting.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Adds the domain's lists to `to`, if they are among the first `examined_max` lists. Returns true if there are
-    /// lists that were not examined.
+    /// Adds the domain's lists to `to`. Examines only the first `examined_max` lists of the node, and returns true if
+    /// there are more.
     pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let lists = self.lock();
         let examined = lists.iter().take(examined_max).filter(|(key, _)| &*key.domain == domain);
@@ -465,8 +467,8 @@ impl Matching {
         lists.len() > examined_max
     }
 
-    /// Returns the time when the oldest waiting task of a list began to wait. Only the first task of each of the
-    /// highest priorities is examined.
+    /// Returns the time when the oldest waiting task of a list began to wait. Examines only the first task of each
+    /// priority, and only the highest priorities.
     pub(crate) fn oldest(&self, key: &ListKey) -> Option<Timestamp> {
         let lists = self.lock();
         lists.get(key)?.oldest()
@@ -630,8 +632,8 @@ impl Matching {
         self.lock().get(key).map_or(0, waiting)
     }
 
-    /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and the time when its
-    /// oldest task began to wait.
+    /// Returns for each list the number of tasks, the number of tasks that pollers wait for, and the time when the
+    /// list's oldest task began to wait.
     pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
         let depth = |(key, list): (&ListKey, &TaskList)| {
             (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::free_slots).sum(), list.oldest())
@@ -658,7 +660,7 @@ pub(crate) enum Offered {
     Waits,
     /// The list already had the task.
     Known,
-    /// There is no space in memory. The task waits only in the store.
+    /// Memory has no space for the task, so it waits only in the store.
     Full,
     /// This poller waits for such a task, and the caller must give it the task.
     Poller(Box<Poller>, OnList),

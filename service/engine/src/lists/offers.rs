@@ -9,8 +9,8 @@ use crate::lists::matching::{ToNode, ToWaiting};
 use crate::{ListName, Offer};
 
 impl TaskLists {
-    /// Looks for tasks for a poller that begins to wait here. Reads the list's backlog rows if this node has not read
-    /// them, and notifies the other nodes that do not know of the poller yet.
+    /// Looks for tasks for a poller that begins to wait at this node. Reads the list's backlog rows if this node has
+    /// not read them. Notifies the other nodes that do not yet know that pollers of the list wait at this node.
     pub(crate) fn seek_waiting(self: &Arc<Self>, list: &ListKey) {
         self.seek(list);
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
@@ -25,18 +25,19 @@ impl TaskLists {
         }
     }
 
-    /// Handles another node's message that a poller waits on a list there.
+    /// Handles a message in which another node reports that pollers wait on a list at that node.
     pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
         let list = ListKey::from(list);
         self.elsewhere.record_waiting(&list, node);
         self.offer_elsewhere(&list);
     }
 
-    /// Handles another node's offer of a task. Returns true if a poller waits for the task here.
+    /// Handles another node's offer of a task. Returns true if a poller at this node waits for the task.
     pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
         let list = ListKey::from(&offer.list);
-        // After this refusal, the other node makes no more offers until it is notified of a poller again. Removing it
-        // from the notified nodes makes the next poller here notify it.
+        // If this node refuses, the other node makes no more offers until this node notifies it of a waiting poller.
+        // The other node is therefore removed from the notified nodes, so that the next poller at this node causes a
+        // notification.
         let knew = self.elsewhere.forget_notified(&list, node);
         let task = offer.task();
         let Ok(poller) = self.matching.dispatch(&list, ToWaiting::Task(&task)) else { return false };
@@ -77,7 +78,7 @@ impl TaskLists {
         });
     }
 
-    /// After nodes have joined or left, notifies all nodes about the pollers that wait here.
+    /// Notifies all nodes about the pollers that wait at this node, after nodes have joined or left.
     pub(crate) fn announce_pollers(self: &Arc<Self>) {
         let now = self.clock.now();
         for list in self.elsewhere.adjust_to_nodes(&self.nodes.others()) {

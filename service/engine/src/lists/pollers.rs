@@ -1,5 +1,5 @@
-//! Pollers of each task list, and the time since when a list has had none, so that the service can report that a
-//! waiting task has no poller. In memory only: polls before the start of the service are unknown.
+//! Pollers of each task list, and the last time at which each list was polled, so that the service can report tasks
+//! without pollers. These records are only in memory. Polls before the start of the service are unknown.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
@@ -14,17 +14,17 @@ use crate::lists::matching::Matching;
 use crate::lists::{ListKey, Side, Taker};
 use crate::{Clock, Limited, Refusal, SwfQuotas, Unpolled};
 
-/// Maximum number of lists for which the end of the last poll is remembered. If there are more, the least recently
-/// polled lists are forgotten. Our choice: each takes about 200 bytes.
+/// Maximum number of lists for which the end of the last poll is remembered. If there are more lists, the least
+/// recently polled lists are forgotten. Our choice: at about 200 bytes each, the lists take at most 2 MB.
 const REMEMBERED: usize = 10_000;
 
-/// Maximum numbers of lists that [`Pollers::unpolled_lists`] examines and returns. Our choice: the function runs for
-/// each poll that ends without a task and must not cost more than the poll.
+/// Maximum number of lists that [`Pollers::unpolled_lists`] examines. [`NAMED_MAX`] is the maximum number that it
+/// returns. Our choice: the function runs for each poll that ends without a task, and must not cost more than the poll.
 const LISTS_EXAMINED_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
-/// Maximum number of remembered pollers. If there are more, the least recent are forgotten. Our choice: each takes
-/// about 300 bytes.
+/// Maximum number of remembered pollers. If there are more pollers, those with the least recent polls are forgotten.
+/// Our choice: at about 300 bytes each, the pollers take at most 3 MB.
 const POLLERS_REMEMBERED: usize = 10_000;
 
 /// Time for which a poller is remembered after its last poll. Our choice: long enough that most pollers finish their
@@ -42,9 +42,9 @@ struct PollerName {
 /// Times of a poller's polls.
 #[derive(Debug, Clone, Copy)]
 struct PollerTimes {
-    /// Start of the first poll in an unbroken sequence of polls.
+    /// Start of the first poll in a sequence of polls with pauses of at most [`POLLER_KEPT_FOR`].
     since: Timestamp,
-    /// End of the last poll; the start of the last poll while one is in progress.
+    /// Start of the newest poll while a poll is in progress; otherwise the end of the last poll.
     last: Timestamp,
     /// Number of this poller's polls in progress.
     polls: usize,
@@ -74,7 +74,7 @@ struct SeenPolls {
     lists: HashMap<Arc<str>, u64>,
     /// Last time at which each list was known to be polled.
     seen: LruCache<ListKey, Timestamp>,
-    /// Upper bound of the last poll time for lists that are not in `seen`.
+    /// Latest possible time of the last poll of a list that is not in `seen`.
     others: Timestamp,
 }
 
@@ -88,7 +88,7 @@ pub struct Pollers {
 }
 
 impl Pollers {
-    /// Creates a record without polls, which begins at the current time.
+    /// Creates an empty record, which begins at the current time.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         quotas: Arc<Quotas>,
@@ -154,8 +154,8 @@ impl Pollers {
         }
     }
 
-    /// Returns the current and recent pollers of these lists of a domain, by list. Current pollers come first, then
-    /// those with the most recent polls.
+    /// Returns the current and recent pollers of these lists of a domain, by list. Current pollers come first, followed
+    /// by recent pollers in descending order of their last poll.
     pub(crate) fn of_lists(
         &self,
         domain: &str,
@@ -179,8 +179,8 @@ impl Pollers {
         found
     }
 
-    /// Adds the domain's lists that are or were recently polled to `to`, if they are among the first `examined_max`
-    /// lists. Returns true if there are lists that were not examined.
+    /// Adds the domain's lists to `to` that are polled or were polled recently. Examines only the first `examined_max`
+    /// lists of the node, and returns true if there are more.
     pub(crate) fn add_lists(&self, domain: &str, examined_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
         let memory = self.lock();
         let lists = memory.polling.keys().chain(memory.seen.iter().map(|(list, _)| list));
@@ -194,7 +194,7 @@ impl Pollers {
         self.lock().polling.get(list).copied().unwrap_or(0)
     }
 
-    /// Records that another node had pollers on the list until now, as far as this node knew.
+    /// Records that another node had pollers on the list until the time `now`, according to its messages.
     pub(crate) fn saw(&self, list: &ListKey, now: Timestamp) {
         self.lock().saw(list, now);
     }
@@ -243,7 +243,7 @@ impl Drop for Polling {
 }
 
 impl Pollers {
-    /// Enforces SWF's limit on the number of waiting polls of a list, for polls with SWF's protocol.
+    /// Enforces SWF's limit on the number of waiting polls of a list. It applies to polls with SWF's protocol.
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ impl Pollers {
         }
     }
 
-    /// Records that a poll of a list is in progress, until the returned value is dropped.
+    /// Records that a poll of a list is in progress. The poll ends when the returned value is dropped.
     ///
     /// # Errors
     ///
@@ -281,7 +281,7 @@ impl Pollers {
         }
     }
 
-    /// Returns the list if it has no poller at this node and, as far as this node knows, none at another node.
+    /// Returns the list if it has no poller at this node, and no poller at another node as far as this node knows.
     pub(crate) fn unpolled_list(&self, list: &ListKey) -> Option<Unpolled> {
         if self.elsewhere.is_waited_on(list) {
             return None;
@@ -301,7 +301,7 @@ impl Pollers {
                     (Side::Activity, task.activity.task_list.as_str(), task.activity.not_before())
                 }
             };
-            // The service itself calls Lambda functions, so their list has no pollers.
+            // Lambda functions are called by the service, so their list has no pollers.
             if name == LAMBDA_LIST || not_before.is_some_and(|at| at > now) {
                 continue;
             }
@@ -312,8 +312,8 @@ impl Pollers {
         lists.iter().filter_map(|list| self.unpolled_list(list)).collect()
     }
 
-    /// Returns lists of a domain that have waiting tasks at this node and no poller. If there are very many lists, only
-    /// some of them are returned.
+    /// Returns lists of a domain that have waiting tasks at this node and no poller. Examines at most 1,000 lists, and
+    /// returns at most ten.
     pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
         let waiting = self.lists.lists_with_tasks(domain, LISTS_EXAMINED_MAX);
         let others = waiting.iter().filter(|list| &*list.name != LAMBDA_LIST);
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(pollers.unpolled_since(&list("0")), Some(at(100)));
         assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));
         assert_eq!(pollers.unpolled_since(&list("1")), Some(at(101)));
-        // Recording a list that is already remembered does not remove another list.
+        // Recording a list that is already remembered does not displace another list.
         pollers.saw(&list("1"), at(200_000));
         assert_eq!(pollers.unpolled_since(&list("2")), Some(at(102)));
         assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));

@@ -1,8 +1,10 @@
 //! Polls with an id. If a client repeats such a poll, the responses to its earlier attempts were lost. If a task was
-//! started for one of the earlier attempts, no worker has it. It is sent again, to the repeated poll or to the next
-//! poll of the list. The run records the poll to which a task was sent ([`history::Sent`]). To find the run, each node
-//! remembers the polls for which it started tasks, and those of runs that it takes over from a failed node. This memory
-//! may be lost.
+//! started for an earlier attempt, no worker has the task. The service sends the task again, to the repeated poll or to
+//! the next poll of the list.
+//!
+//! The run records the poll to which a task was sent ([`history::Sent`]). To find the run, each node remembers the
+//! polls for which it started tasks, and the polls of runs that it takes over from a failed node. This memory may be
+//! lost.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard};
@@ -24,15 +26,15 @@ pub struct Poll {
     pub wait: Duration,
     /// Identity of the poller, recorded in the history.
     pub identity: Option<String>,
-    /// True if the poll uses SWF's protocol, where an identity may be empty.
+    /// True if the poll uses SWF's protocol, which permits an empty identity.
     pub is_swf: bool,
     /// Name of the poller's credential.
     pub by: Option<CallerName>,
-    /// Maximum number of events that are returned with a decider task. At most 10,000, which is also the default.
+    /// Maximum number of events that are returned with a decider task, from 1 to 10,000; 10,000 by default.
     pub events_max: Option<usize>,
-    /// True if the whole history is returned with a decider task, false if only the window.
+    /// True to return the whole history with a decider task, false to return only the window.
     pub full_history: bool,
-    /// True if events that refer to an activity by its ActivityScheduled also get its `activityId`.
+    /// True to add the `activityId` to events that refer to an activity by its ActivityScheduled event.
     pub names_activities: bool,
     /// True if the poller answers queries. Other pollers get no queries.
     pub queries: bool,
@@ -40,8 +42,8 @@ pub struct Poll {
     pub updates: usize,
     /// Name of the poll, chosen by the client so that the poll can be repeated if its response is lost.
     pub poll_id: Option<String>,
-    /// Number of this attempt of the poll, starting with 1, which is the default. A later attempt reports that the
-    /// responses to all earlier ones were lost.
+    /// Number of this attempt of the poll, starting with 1, which is the default. A higher number reports that the
+    /// responses to all earlier attempts were lost.
     pub attempt: Option<u32>,
 }
 
@@ -60,9 +62,9 @@ pub(crate) struct TaskEvents {
     pub(crate) max: usize,
     /// Approximate maximum size of the events in bytes.
     pub(crate) bytes_max: usize,
-    /// True if the whole history is returned, false if only the window.
+    /// True to return the whole history, false to return only the window.
     pub(crate) is_full: bool,
-    /// True if events that refer to an activity get its `activityId`.
+    /// True to add the `activityId` to events that refer to an activity by its ActivityScheduled event.
     pub(crate) names_activities: bool,
 }
 
@@ -75,17 +77,17 @@ impl Poll {
     }
 }
 
-/// Maximum number of tasks that a node remembers by their poll, and of polls whose response was lost. The newest are
-/// kept. Our choice: about 200 bytes per task.
+/// Maximum number of tasks that a node remembers, each by the poll to which it was sent. Also the maximum number of
+/// remembered lost polls. The newest are kept. Our choice: at about 200 bytes each, the tasks take at most 4 MB.
 const REMEMBERED: usize = 20_000;
 
-/// Time for which a node reports a lost poll to nodes that join. Our choice: the longest wait of a poll.
+/// Time for which a node reports a lost poll to nodes that join. Our choice: equal to the longest wait of a poll.
 const LOST_LATELY: Duration = Duration::from_secs(60);
 
 struct SentTasks {
     /// Tasks with their lists, by the poll to which they were sent.
     sent: LruCache<PollId, (ListKey, WaitingTask)>,
-    /// Polls whose response was lost, and the time when this node was told so.
+    /// Polls whose response was lost, with the time when this node learned it.
     lost: LruCache<PollId, Instant>,
 }
 
@@ -110,7 +112,7 @@ impl PollMemory {
         self.memory.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Remembers the poll to which a task was sent. Returns true if the response to that poll is already known to be
+    /// Remembers the poll to which a task was sent. Returns true if the response to this poll is already known to be
     /// lost.
     pub(crate) fn note(&self, poll: PollId, list: ListKey, task: WaitingTask) -> bool {
         let mut memory = self.lock();
@@ -118,8 +120,8 @@ impl PollMemory {
         memory.lost.contains(&poll)
     }
 
-    /// Records that the responses to these polls were lost. Returns the task that was started for the latest of them,
-    /// if this node knows it.
+    /// Records that the responses to these polls were lost. If this node knows tasks that were started for them,
+    /// returns the task of the latest poll.
     pub(crate) fn lose(&self, polls: &[PollId]) -> Option<(ListKey, WaitingTask)> {
         let mut memory = self.lock();
         for poll in polls {
@@ -149,7 +151,8 @@ fn poll_id(list: &ListKey, id: &str, attempt: u32) -> PollId {
     PollId(digest.finalize().first_chunk().copied().map_or(0, u64::from_be_bytes))
 }
 
-/// Maximum number of slots in a poll for several tasks. A client that needs more sends several such polls at once.
+/// Maximum number of slots in a poll for several tasks. A client that needs more slots sends several such polls at
+/// once.
 pub const SLOTS_MAX: usize = history::limits::EXCHANGE_ANSWERS_MAX;
 
 /// Returns the poller, and the ids of the poll's earlier attempts.

@@ -1,4 +1,4 @@
-//! Backlog in the store (see `backlog.rs`): writes rows for tasks that have no space in memory, reads the rows of
+//! Writes rows to the backlog in the store (see `backlog.rs`) for tasks that have no space in memory. Reads the rows of
 //! lists, and puts the tasks of their runs on the lists.
 
 use std::pin::pin;
@@ -83,8 +83,8 @@ impl TaskLists {
             tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
             return self.agenda.wake_again(run, self.clock.now());
         }
-        // Possibly not even the list itself is in memory. Its next poller, or one that has arrived meanwhile, must read
-        // the rows from the store.
+        // Memory may have no space for the list itself. The list's next poller, or a poller that has arrived meanwhile,
+        // must read the rows from the store.
         self.backlog.forget(list);
         if self.matching.pollers(list) > 0 {
             self.seek(list);
@@ -101,8 +101,8 @@ impl TaskLists {
         }
     }
 
-    /// After nodes joined or left, reads the backlog rows again, because tasks in the memory of other nodes may be
-    /// lost: now for lists with a waiting poller, and at the next poll for all others.
+    /// Reads the backlog rows again after nodes have joined or left, because tasks in the memory of other nodes may be
+    /// lost. The rows of lists with a waiting poller are read at once, and those of all other lists at the next poll.
     pub(crate) fn seek_all_again(self: &Arc<Self>) {
         self.backlog.forget_all();
         for (list, _, pollers, _) in self.matching.depths() {
@@ -113,8 +113,8 @@ impl TaskLists {
         self.seek_lambda_tasks();
     }
 
-    /// Enables Lambda tasks and returns a channel that receives the domain of each waiting Lambda task. Only the
-    /// channel of the first call receives anything.
+    /// Enables Lambda tasks and returns a channel that receives the domain of each waiting Lambda task. A second call
+    /// returns a channel that receives nothing.
     pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
         let (sender, receiver) = unbounded_channel();
         drop(self.lambda.set(sender));
@@ -122,7 +122,8 @@ impl TaskLists {
         receiver
     }
 
-    /// Reads the backlog rows of Lambda tasks in every domain. Their lists have no pollers, so no poll would cause it.
+    /// Reads the backlog rows of Lambda tasks in every domain. No poll would read them, because their lists have no
+    /// pollers.
     pub(crate) fn seek_lambda_tasks(self: &Arc<Self>) {
         if self.lambda.get().is_none() {
             return;
@@ -141,7 +142,7 @@ impl TaskLists {
         });
     }
 
-    /// Reads the remaining rows of lists that were full and have space again.
+    /// Reads the remaining rows of lists that were full, once they have space again.
     pub(crate) async fn keep_refilling(self: &Arc<Self>) {
         loop {
             self.matching.starving.notified().await;
@@ -156,14 +157,15 @@ impl TaskLists {
     async fn read_rows(self: Arc<Self>, list: ListKey) {
         loop {
             self.read_rows_once(&list).await;
-            // If memory had no space for the list itself, its rows must be read again later.
+            // If memory had no space for the list itself, its rows are not recorded as read, so that they are read
+            // again later.
             if !self.backlog.end_reading(&list, self.matching.has_room_for_list(&list)) {
                 return;
             }
         }
     }
 
-    /// Reads all rows of a list. If there is no space for its tasks in memory, waits until there is.
+    /// Reads all rows of a list. While memory has no space for the tasks of the list, waits.
     async fn read_rows_once(self: &Arc<Self>, list: &ListKey) {
         let query =
             ListQuery { domain: domain_of(list), open: Some(true), limit: ROWS_AT_ONCE, ..ListQuery::default() };
@@ -197,7 +199,7 @@ impl TaskLists {
     async fn has_room(&self, list: &ListKey) -> bool {
         loop {
             let mut has_space = pin!(self.backlog.has_space.notified());
-            // Registers for the notification before the check, so that none is missed.
+            // Registers for the notification before the check, so that no notification is missed.
             has_space.as_mut().enable();
             if !self.matching.has_room_for_list(list) {
                 return false;
@@ -222,23 +224,23 @@ impl TaskLists {
         join_all(restored).await.into_iter().all(|has_room| has_room)
     }
 
-    /// Puts the waiting tasks of a run on a list. Returns true if there was space for them. If no task of the run waits
-    /// on the list, deletes the run's row.
+    /// Puts the waiting tasks of a run on a list. Returns true if there was space for all of them. If no task of the
+    /// run waits on the list, deletes the run's row and returns true.
     async fn restore_tasks(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
         if let Some(has_room) = self.put_waiting(list, key).await? {
             return Ok(has_room);
         }
         self.store.drop_run(&key_of(list, key), NO_RUN).await?;
-        // A task may have been created meanwhile for which memory had no space. It relied on the row that is now
-        // deleted, so the row must be written again.
+        // Meanwhile, a task may have been created for which memory had no space. The task relied on the row that was
+        // just deleted, so the row must be written again.
         if self.put_waiting(list, key).await?.is_some() {
             self.write_down_full(list, key);
         }
         Ok(true)
     }
 
-    /// Reads a run from the store and puts its waiting tasks on a list. Returns true if there was space for all of
-    /// them, and `None` if no task of the run waits on the list.
+    /// Reads a run from the store and puts its waiting tasks on a list. Returns `Some(true)` if there was space for all
+    /// of them, and `None` if no task of the run waits on the list.
     async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<Option<bool>, Refusal> {
         let loaded = self.store.load(key).await?.map(StoredRun::decode).transpose()?;
         let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();

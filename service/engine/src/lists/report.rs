@@ -17,11 +17,11 @@ use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 use crate::{Refusal, RunRef};
 
-/// Maximum number of lists examined in each of the node's tables of lists. Our choice: the maximum size of each table,
-/// not counting lists that are being polled.
+/// Maximum number of lists examined in each of the node's tables of lists. Our choice: equal to the maximum size of
+/// such a table. Only lists with polls in progress can exceed this size, because their number is not limited.
 const LISTS_EXAMINED_MAX: usize = 20_000;
 
-/// Maximum number of tasks listed individually for one list. Our choice: one or two screens.
+/// Maximum number of tasks shown individually for one list. Our choice: as many as fit on one or two screens.
 const TASKS_LISTED_MAX: usize = 100;
 
 /// Maximum number of concurrency keys of a list that are shown. Our choice: one screen.
@@ -107,7 +107,7 @@ pub struct ListReport {
 pub struct ReportPage {
     /// Lists sorted by name. If a decider list and an activity list have the same name, the decider list comes first.
     pub lists: Vec<ListReport>,
-    /// True if there are lists after these.
+    /// True if there are more lists after this page.
     pub has_next: bool,
     /// True if some lists were not examined.
     pub is_truncated: bool,
@@ -164,7 +164,8 @@ impl TaskLists {
         Ok(reports)
     }
 
-    /// Returns reports of these lists. Each list is locked separately, so the reports may show different moments.
+    /// Returns reports of these lists. Each list is locked separately, so the reports may be from slightly different
+    /// moments.
     fn report_lists(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
         let (domain, now): (Arc<str>, _) = (domain.into(), self.clock.now());
         let mut pollers = self.pollers.of_lists(&domain, names);

@@ -1,4 +1,4 @@
-//! Selects the task lists that have separate series in metrics. The figures of all others are summed.
+//! Selects the task lists that have separate series in metrics. For all other lists, the figures are summed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,12 +10,12 @@ use crate::base::metrics::measured::{LimitedUse, ListDepth};
 use crate::lists::matching::LimitedDepth;
 use crate::lists::{ListKey, Side};
 
-/// Maximum number of lists with separate series: per domain, and for all domains together. Our choice: a scrape stays
-/// below 1 MB.
+/// Maximum number of lists of one domain that have separate series. [`LISTS_SHOWN`] is the maximum for all domains
+/// together. Our choice: the response to a scrape stays below 1 MB.
 const LISTS_OF_A_DOMAIN: usize = 100;
 const LISTS_SHOWN: usize = 300;
 
-/// Name for the sum of all other lists of a domain. A real list with this name is included in the sum.
+/// Label for the sum over all other lists of a domain. If a list has this name, it is included in the sum.
 const OTHER_LISTS: &str = "*";
 
 /// A list with the number of its tasks, the number of tasks that pollers wait for, and the time when its oldest task
@@ -34,8 +34,8 @@ pub(crate) fn list_depths(lists: Vec<Depth>) -> Vec<ListDepth> {
     shown(lists).into_iter().map(depth).collect()
 }
 
-/// Returns at most the permitted number of lists, ordered by most tasks, then most pollers, then name. The other lists
-/// of each domain are summed.
+/// Selects at most the permitted number of lists: those with the most tasks, then those with the most pollers, then by
+/// name. Sums the other lists of each domain.
 fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
     lists.sort_unstable_by(|(one, tasks, pollers, _), (other, other_tasks, other_pollers, _)| {
         let sizes = (Reverse(tasks), Reverse(pollers)).cmp(&(Reverse(other_tasks), Reverse(other_pollers)));

@@ -21,8 +21,8 @@ pub(crate) struct Reserved {
 }
 
 impl TaskLists {
-    /// Starts each task that begins to wait with this commit, if a poller waits for it. Returns the pollers reserved
-    /// for these tasks, and the tasks without a poller.
+    /// If a poller waits for a task that becomes available with this commit, starts the task. Returns the pollers
+    /// reserved for these tasks, and the tasks for which no poller waits.
     pub(crate) fn match_new_tasks(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -53,8 +53,8 @@ impl TaskLists {
                     }
                 }
                 TaskRef::Activity(task) => {
-                    // A retry either begins to wait with this commit or is already on its list. The code does not need
-                    // to distinguish the two.
+                    // A retry either becomes available with this commit or is already on its list. Both cases are
+                    // handled in the same way.
                     let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
                     let is_retry = task.activity.attempts.is_some();
                     let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);
@@ -83,8 +83,8 @@ impl TaskLists {
         (reserved, unmatched)
     }
 
-    /// Puts back pollers whose tasks were not started. If it is unknown whether a task was started, the poll may end
-    /// instead.
+    /// Puts back pollers whose tasks were not started. If the service does not know whether a task was started, this
+    /// function may end the poll instead.
     pub(crate) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>, refusal: Option<&Refusal>) {
         for Reserved { list, mut poller, .. } in reserved.into_iter().rev() {
             if matches!(refusal, Some(Refusal::OutcomeUnknown { .. })) {
@@ -95,7 +95,7 @@ impl TaskLists {
     }
 }
 
-/// Returns the id of the DeciderScheduled event of the turn that can be started. Returns 0 if there is none or if the
+/// Returns the id of the DeciderScheduled event of the waiting turn. Returns 0 if there is no waiting turn, or if the
 /// turn was held back at the time of the run's last event.
 pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
     let is_available = |not_before: Option<Timestamp>| not_before.is_none_or(|at| at <= run.last_timestamp);
@@ -105,8 +105,9 @@ pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
     }
 }
 
-/// Starts a waiting task, or sends a started task again whose response was lost. Returns `None` if the task no longer
-/// waits on this list. Otherwise returns the number of this start, or 0 if starts of the task are not counted.
+/// Starts a waiting task, or sends a started task again if the response that contained the task was lost. Returns
+/// `None` if the task no longer waits on this list. Otherwise returns the number of this start, or 0 if starts of the
+/// task are not counted.
 pub(crate) fn start_task(
     transition: &mut Transition,
     scheduled_event_id: EventId,

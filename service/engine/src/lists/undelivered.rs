@@ -1,5 +1,6 @@
-//! Tasks that did not reach their poller. For a turn or an activity, the return is recorded in the history, and the
-//! task is handed out again at once instead of timing out. Riders (queries and updates) wait for another task.
+//! Tasks that did not reach their poller. The return of a turn or an activity is recorded in the history. The task is
+//! then handed out again at once, before its timeout. The return of riders (queries and updates) is not recorded: they
+//! wait for another task.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,13 +17,13 @@ use crate::lists::grant::{ReturnBy, ReturnedTask, RiderKind, TaskReturner};
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
 
-/// Owner of the riders that separate tasks have taken.
+/// Owner of the riders that were handed out in separate tasks.
 pub(crate) trait RiderOwner: Send + Sync {
-    /// Makes the riders of a task that was not delivered wait for another task.
+    /// Handles a separate task of riders that was not delivered: its riders wait for another task.
     fn lose_riders(self: Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64);
 }
 
-/// Receiver of tasks that were not delivered.
+/// Component that takes back tasks that could not be delivered to a poller.
 pub(crate) struct UndeliveredTasks {
     pub(crate) runs: Arc<Runs>,
     pub(crate) notices: Arc<Notices>,
@@ -37,7 +38,7 @@ impl UndeliveredTasks {
         drop(self.riders.set(riders));
     }
 
-    /// Returns the receiver to which a started task is returned if it is not delivered.
+    /// Returns the component that takes back a started task if the task cannot be delivered to its poller.
     pub(crate) fn returner(self: &Arc<Self>) -> Arc<dyn TaskReturner> {
         Arc::new(Returner { tasks: Arc::clone(self), _kept: self.background.kept() })
     }
@@ -59,7 +60,7 @@ impl UndeliveredTasks {
         }
     }
 
-    /// Records the return of a task. Without a runtime the process is ending; then the task is recovered by its
+    /// Records the return of a task. If there is no runtime, the process is ending. The task is then recovered by its
     /// timeout.
     fn record_return(self: &Arc<Self>, key: HeadKey, run_id: Uuid, task_list: &str, command: Command) {
         let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), task_list);
@@ -68,8 +69,8 @@ impl UndeliveredTasks {
             let request = |reply| RunRequest::command(Some(run_id), command, Author::default(), reply);
             match tasks.runs.submit(&key, request).await {
                 Ok(_) => tasks.notices.delivery_failed(&list.named()),
-                // The return is refused if the task has timed out or closed in the meantime. Nothing needs to be
-                // returned then.
+                // The return is refused if the task has timed out or closed in the meantime. In that case, there is no
+                // task to return.
                 Err(refusal) => {
                     tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
                 }
@@ -78,7 +79,8 @@ impl UndeliveredTasks {
     }
 }
 
-/// Receiver of one task. It keeps the executor of the runs alive until the task is delivered or returned.
+/// Component that takes back one task if the task cannot be delivered. It keeps the executor of the runs alive until
+/// the task is delivered or returned.
 struct Returner {
     tasks: Arc<UndeliveredTasks>,
     _kept: Option<Arc<dyn Any + Send + Sync>>,

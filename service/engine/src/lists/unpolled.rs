@@ -1,4 +1,4 @@
-//! Reports to operators the lists that have waiting tasks but no pollers, and later that these lists are polled again.
+//! Reports to operators which lists have waiting tasks but no pollers, and later when these lists are polled again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -9,11 +9,11 @@ use lru::LruCache;
 use crate::lists::ListKey;
 
 /// Time without a poller after which a list with tasks is reported. Our choice: longer than a deployment, and longer
-/// than most pollers take between two polls.
+/// than the time between two polls of most pollers.
 const UNPOLLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of remembered reports. Our choice: about 200 bytes each. For a list that is not remembered, the
-/// service does not report that it is polled again.
+/// Maximum number of remembered reports. If a report is forgotten, the service does not report that the list is polled
+/// again. Our choice: at about 200 bytes each, the reports take at most 2 MB.
 const REPORTED_MAX: usize = 10_000;
 
 /// Current state of a list with tasks.
@@ -28,14 +28,14 @@ pub(crate) struct WaitingList {
 }
 
 impl WaitingList {
-    /// Returns the time since when tasks have waited on the list without a poller, if that is long enough to report.
+    /// If tasks have waited on the list without a poller for long enough to report, returns the start of this period.
     fn left_since(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.unpolled_since?.max(self.waits_since.unwrap_or_default());
         (self.tasks > 0 && now.since(since) >= UNPOLLED_AFTER).then_some(since)
     }
 }
 
-/// Lists that were reported as having no poller, each with the time since when it had none.
+/// Lists that were reported as having no poller, each with the start of the period without a poller.
 #[derive(Debug)]
 pub(crate) struct ReportedUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
 
@@ -49,8 +49,8 @@ impl Default for ReportedUnpolled {
 }
 
 impl ReportedUnpolled {
-    /// Returns the lists that must be reported, with the time since when they had no poller. A list is reported only
-    /// once until it is polled again.
+    /// Returns the lists that must be reported, with the start of the period without a poller. A reported list is not
+    /// returned again until it has been polled.
     pub(crate) fn take_unreported(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left = lists.into_iter().filter_map(|it| it.left_since(now).map(|since| (it, since)));

@@ -33,7 +33,7 @@ pub struct Offer {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) scheduled_event_id: u64,
-    /// Id of the poll to which the task was sent but which it did not reach.
+    /// Id of the poll to which the task was sent but which the task did not reach; `None` if the task was not started.
     pub(crate) lost: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ pub enum FromNode {
         /// Outcome that the decider reported.
         outcome: QueryOutcome,
     },
-    /// Nothing has changed within the wait.
+    /// The run, or the query's result, has not changed within the maximum wait.
     Unchanged {
         /// Version of the run.
         version: EventId,
@@ -72,7 +72,7 @@ pub enum FromNode {
     None,
 }
 
-/// Query results that a decider sent to a node other than the one that has the queries. This message passes them on.
+/// Query results that a decider sent to a node that does not hold the queries. This message passes the results on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StrayAnswer {
@@ -88,7 +88,7 @@ pub struct StrayAnswer {
     pub(crate) otherwise: Option<QueryOutcome>,
 }
 
-/// An update lent to another node.
+/// An update that its node lends to another node, so that a decider of the other node can validate it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LentUpdate {
@@ -100,7 +100,7 @@ pub struct LentUpdate {
     pub wait: Duration,
 }
 
-/// Reply to a message with a lent update.
+/// Reply of the node to which an update was lent.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -115,13 +115,13 @@ pub enum FromJudge {
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
     },
-    /// The outcome is in the history of the run.
+    /// The outcome is recorded in the history of the run.
     Recorded,
     /// A decider rejected the update.
     Rejected {
-        /// Reason for programs.
+        /// Machine-readable reason.
         reason: String,
-        /// Details for people and programs.
+        /// Details, for people and programs.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
     },
@@ -133,7 +133,7 @@ pub enum FromJudge {
     Held,
 }
 
-/// Answer of a decider to a turn, which is passed to the node that has the turn's updates.
+/// Answer of a decider to a turn, which is passed to the node that holds the turn's updates.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -144,8 +144,8 @@ pub struct PassedAnswer {
     pub(crate) results: Vec<(String, QueryOutcome)>,
     #[serde(deserialize_with = "bounded::list::<UPDATE_RESULTS_MAX, _, _>")]
     pub(crate) updates: Vec<UpdateAnswer>,
-    /// Permissions of the decider. A decision is allowed if any of these allows it. If absent, every decision is
-    /// allowed.
+    /// Permissions of the decider. A decision is allowed if at least one element allows it. If the field is absent,
+    /// every decision is allowed.
     pub(crate) may: Option<Vec<Permissions>>,
     /// Name of the decider's credential.
     pub(crate) by: Option<CallerName>,
@@ -171,7 +171,7 @@ pub(crate) enum Passed {
     },
 }
 
-/// Reply of the node that has a turn's updates to the turn's answer.
+/// Reply to a passed answer of a decider, from the node that holds the turn's updates.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FromRecorder {
@@ -179,11 +179,11 @@ pub enum FromRecorder {
     Recorded,
     /// The rules of the crate `history` do not allow the answer.
     Refused(Fault),
-    /// The outcome is unknown: the answer may or may not have been recorded, and may be sent again.
+    /// The outcome is unknown: the answer may have been recorded. The answer may be sent again.
     Unknown(String),
 }
 
-/// Message to other nodes that a decider has rejected an update.
+/// Message with which a node informs other nodes that a decider has rejected an update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedUpdate {
@@ -191,9 +191,9 @@ pub struct RejectedUpdate {
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
     pub(crate) update_id: String,
-    /// Reason for programs; absent if a decider took the update without answering it.
+    /// Machine-readable reason. Absent if the update was not rejected, but a decider took it without answering it.
     pub(crate) reason: Option<String>,
-    /// Details for people and programs.
+    /// Details, for people and programs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
     pub(crate) details: Option<Payload>,
 }
@@ -201,29 +201,29 @@ pub struct RejectedUpdate {
 /// Connection to the other nodes.
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
-    /// Tells a node that a poller waits on a list at this node.
+    /// Notifies a node that a poller waits on a list at this node.
     async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String>;
 
-    /// Offers a task to a node. Returns true if a poller there takes it.
+    /// Offers a task to a node. Returns true if a poller of that node takes the task.
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
 
-    /// Reports to a node that the responses to these polls were lost. Returns a task that was started for one of them,
-    /// if the node knows it.
+    /// Reports to a node that the responses to these polls were lost. If that node knows a task that was started for
+    /// one of the polls, returns the task.
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String>;
 
-    /// Forwards a query to a node, whose deciders answer it.
+    /// Forwards a query to a node, so that a decider of that node answers it.
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
 
-    /// Lends an update to a node, whose deciders validate it.
+    /// Lends an update to a node, so that a decider of that node validates it.
     async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String>;
 
-    /// Passes a decider's answer to the node that has the turn's updates.
+    /// Passes a decider's answer to the node that holds the turn's updates.
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
 
-    /// Tells a node that an update was rejected. Returns true if no decider has the update from that node.
+    /// Notifies a node that an update was rejected. Returns true if no decider has received the update from that node.
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
 
-    /// Passes a decider's query results to the node that has the queries. Returns true if a caller there waited for any
-    /// of them.
+    /// Passes a decider's query results to the node that holds the queries. Returns true if a caller of that node
+    /// waited for any of the results.
     async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
 }

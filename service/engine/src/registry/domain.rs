@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const DEFAULT_DOMAIN: &str = "default";
 
 /// Maximum age of the cached domains when a run is started, if other nodes share the store. Our choice: reading the
-/// store this often is cheap, and a deprecation takes effect on all nodes soon enough.
+/// store this often is cheap, and a deprecation takes effect on all nodes within seconds.
 const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// An isolation boundary: workflow ids and task lists of different domains are unrelated.
@@ -24,14 +24,14 @@ pub struct Domain {
     pub retention: Duration,
     /// Time when the domain was created.
     pub created_at: Timestamp,
-    /// Time when the domain was deprecated; `None` if it is not. In a deprecated domain nothing can be started or
-    /// registered, but open runs continue.
+    /// Time when the domain was deprecated; `None` if it is not. In a deprecated domain, open runs continue, but no run
+    /// can be started and no type registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated_at: Option<Timestamp>,
-    /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
+    /// Tags: at most 50, with keys of 1 to 128 characters and values of at most 256 characters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// True if types have been registered in the domain. If false, no type records are read.
+    /// True if types have been registered in the domain. If false, type records need not be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_types: bool,
 }

@@ -14,11 +14,11 @@ use crate::{Limited, Refusal, SwfQuotas};
 /// Maximum number of domains. Our choice: all of them are in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
 
-/// Minimum time between deprecation and deletion of a domain. Our choice: longer than the duration of any start that a
-/// node has admitted before the deprecation.
+/// Minimum time between deprecation and deletion of a domain. Our choice: longer than a start takes. Starts that were
+/// admitted before the deprecation are then recorded.
 const DELETE_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum length of a description in bytes. Source: SWF's 1,024 characters, each of which may take four.
+/// Maximum length of a description in bytes. Source: SWF permits 1,024 characters, each of which may take four bytes.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
 
 /// Maximum length of a tag's key in characters. Source: SWF's API reference.
@@ -45,7 +45,7 @@ impl Registry {
         Ok((Some(head), domains))
     }
 
-    /// Enforces the maximum number of domains when a domain is registered with SWF's protocol.
+    /// Enforces SWF's maximum number of domains when a domain is registered with SWF's protocol.
     ///
     /// # Errors
     ///
@@ -107,8 +107,8 @@ impl Registry {
         }
     }
 
-    /// Changes the description of a domain, or the retention period of runs that are started from now on. Existing runs
-    /// keep their retention period.
+    /// Changes the description or the retention period of a domain. The new retention period applies to runs that are
+    /// started after the change. Existing runs keep their retention period.
     ///
     /// # Errors
     ///
@@ -129,7 +129,8 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deprecates a domain: nothing can be started or registered in it any more. Open runs of the domain continue.
+    /// Deprecates a domain. Afterwards, no run can be started and no type registered in it. Open runs of the domain
+    /// continue.
     ///
     /// # Errors
     ///
@@ -160,8 +161,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or an error of the store. The domain then still exists,
-    /// but some of its types may have been deleted.
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or an error of the store. After such an error, the domain
+    /// still exists, but some of its types may have been deleted.
     pub async fn delete_domain(&self, name: &str) -> Result<(), Refusal> {
         let in_use = |why| Err(Refusal::DomainInUse { domain: name.to_owned(), why });
         loop {
@@ -171,8 +172,8 @@ impl Registry {
                 return in_use("it is the one that is always there");
             }
             let Some(deprecated_at) = domain.deprecated_at else { return in_use("it is not deprecated") };
-            // Any start that was admitted before the deprecation has been recorded by now, so the check below finds its
-            // run.
+            // Any start that was admitted before the deprecation has been recorded by now. The check below therefore
+            // finds the started run.
             if self.clock.now().since(deprecated_at) < DELETE_AFTER {
                 return in_use("it was deprecated less than a minute ago, and a start may be under way");
             }
@@ -194,7 +195,8 @@ impl Registry {
         }
     }
 
-    /// Adds or replaces tags of a domain, and removes others. It is no error to remove a tag that does not exist.
+    /// Adds or replaces some tags of a domain, and removes other tags. Removing a tag that does not exist is not an
+    /// error.
     ///
     /// # Errors
     ///
@@ -205,7 +207,7 @@ impl Registry {
         add: &BTreeMap<String, String>,
         remove: &[String],
     ) -> Result<Domain, Refusal> {
-        // Longer lists were already truncated when the request was parsed.
+        // Longer lists were truncated during parsing, but only to a length that still exceeds the maximum.
         if add.len().max(remove.len()) > DOMAIN_TAGS_MAX {
             return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
         }
@@ -217,7 +219,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Records in the domain that types are registered in it.
+    /// Sets `has_types` in the domain's record, before a type is registered in the domain.
     pub(super) async fn expect_types(&self, name: &str) -> Result<(), Refusal> {
         if self.domain(name).await?.has_types {
             return Ok(());
@@ -229,7 +231,7 @@ impl Registry {
         self.change_domain(name, change).await.map(drop)
     }
 
-    /// Returns a domain if it is not deprecated, so that runs can be started and types registered in it.
+    /// Returns a domain in which runs can be started and types registered, because it is not deprecated.
     ///
     /// # Errors
     ///

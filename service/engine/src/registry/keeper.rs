@@ -1,8 +1,8 @@
-//! Rotation of the secrets that sign tokens. The secrets in memory are periodically updated from those in the store.
+//! Rotation of the secrets that sign tokens. The secrets in memory are periodically read again from the store.
 //!
-//! A new secret is stored first and used for signing a little later, so that every node knows it before it receives a
-//! token signed with it. The previous secret stays valid for an overlap period, so that deciders and runners can
-//! complete the tasks that they already have.
+//! A new secret is stored first and used for signing some seconds later. Every node therefore knows the secret before
+//! it receives a token signed with it. The previous secret stays valid for an overlap period, so that deciders and
+//! runners can complete the tasks that they already have.
 
 use std::sync::Arc;
 
@@ -17,21 +17,22 @@ use crate::base::token::secrets::{RECORD, Secrets, draw};
 use crate::{Clock, Limited, Refusal};
 
 /// Default overlap period, during which tokens signed with the previous secret are valid. Our choice: nearly every task
-/// is completed within a month. Operators with longer activities specify a longer period. A period of zero revokes
-/// earlier tokens at once.
+/// is completed within a month. Operators with longer activities specify a longer period. An overlap period of zero
+/// invalidates all earlier tokens at once.
 pub const SECRET_OVERLAP: Duration = Duration::from_days(30);
 
 /// Maximum overlap period. Source: the longest timeout of a task, during which its token may be used.
 pub const SECRET_OVERLAP_MAX: Duration = limits::SPAN_MAX;
 
-/// If nodes share the store: time between storing a new secret and using it. Our choice: three times [`READ_EVERY`], so
+/// Time between storing a new secret and using it, if nodes share the store. Our choice: three times [`READ_EVERY`], so
 /// that one read may fail and clocks may differ by seconds.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Interval at which a node reads the secrets from the store. Our choice: each read is of one small record.
+/// Interval at which a node reads the secrets from the store. Our choice: short, because reading one small record is
+/// cheap.
 const READ_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Maximum number of valid secrets. Our choice: an invalid token is checked against each of them.
+/// Maximum number of valid secrets. Our choice: small, because an invalid token is checked against each of them.
 const SECRETS_MAX: usize = 8;
 
 /// Result of a rotation.
@@ -57,14 +58,15 @@ impl SecretKeeper {
         Self { records, clock, is_shared, mint }
     }
 
-    /// Creates a new secret for signing task tokens and for authentication between nodes. It is used at once or, if
-    /// nodes share the store, a little later. Earlier tokens stay valid for the overlap period, by default
-    /// [`SECRET_OVERLAP`], but not longer than an earlier rotation has set.
+    /// Creates a new secret for signing task tokens and for authentication between nodes. The secret is used at once,
+    /// or some seconds later if nodes share the store. Earlier tokens stay valid for the overlap period, by default
+    /// [`SECRET_OVERLAP`]. If an earlier rotation has set an earlier end for some tokens, that end still applies.
     ///
     /// # Errors
     ///
     /// [`Refusal::LimitExceeded`] if too many secrets are still valid, a fault for an overlap period that is too long,
-    /// or an error of the store. Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
+    /// or an error of the store. Nothing is recorded, but after [`Refusal::OutcomeUnknown`] the new secret may be
+    /// recorded.
     pub async fn rotate(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
         let overlap = overlap.unwrap_or(SECRET_OVERLAP);
         if overlap > SECRET_OVERLAP_MAX {
@@ -79,7 +81,7 @@ impl SecretKeeper {
             let now = self.clock.now();
             let from = if self.is_shared { now.plus(SETTLE) } else { now };
             secrets.rotate(&bytes, now, from, overlap);
-            // With an overlap period of zero, the earlier secrets expire in a moment and need not be counted.
+            // With an overlap period of zero, the earlier secrets expire immediately and need not be counted.
             if secrets.len() > SECRETS_MAX && overlap > Duration::ZERO {
                 return Err(Refusal::LimitExceeded { what: Limited::Secrets, max: SECRETS_MAX });
             }

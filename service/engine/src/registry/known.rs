@@ -1,7 +1,6 @@
-//! Marks: records in the store of idempotency keys that no longer fit into the state of their run. The marks that a
-//! request needs are read before the request is admitted. New marks are written before the commit that removes the keys
-//! from the run's state. The crate `history` decides which keys become marks and how a repeated request is handled (ADR
-//! 17).
+//! Marks: records in the store of idempotency keys that no longer fit into the state of their run. The marks for a
+//! request are read before the request is admitted. New marks are written before the commit that removes the keys from
+//! the run's state. The crate `history` decides which keys become marks and how a repeated request is handled (ADR 17).
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -19,16 +18,16 @@ use crate::{Clock, Metrics, Refusal};
 /// Maximum number of attempts to write marks before the commit is abandoned. Our choice.
 const TRIES_MAX: u32 = 8;
 
-/// Delay after the first failed attempt. Doubled after each further one. Our choice.
+/// Delay after the first failed attempt. The delay doubles after each further failed attempt. Our choice.
 const TRY_WAIT: Duration = Duration::from_millis(20);
 
 /// Maximum number of requests that a node remembers as having no mark. Our choice: approximately the number of requests
-/// that are in progress at the same time, so that no request is looked up twice.
+/// that are in progress at the same time, so that no mark is looked up twice for the same request.
 const ABSENT_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is not zero");
 
-/// Requests without a mark, by run and key, each with the run's number of marks when the request was looked up. The
-/// same request is admitted more than once if other nodes write to the run; an update is admitted when it is sent and
-/// again when it is answered.
+/// Requests without a mark, by run and key, each with the run's number of marks at the time of the lookup. Remembering
+/// them avoids repeated lookups for a request that is admitted more than once. A request is admitted again if other
+/// nodes write to its run. An update is admitted when it is sent, and again when it is answered.
 struct Absent(Mutex<LruCache<(Uuid, RequestKey), u64>>);
 
 impl Default for Absent {
@@ -68,13 +67,13 @@ impl Marks {
         Self { store, clock, newest, metrics, absent: Absent::default() }
     }
 
-    /// Returns the time before which keys have expired. If the clock is doubted, it does not let any key expire.
+    /// Returns the time before which keys have expired. While the clock is doubted, no further keys expire.
     pub(crate) fn past(&self) -> Timestamp {
         self.newest.past(self.clock.now())
     }
 
-    /// Reads the marks of these requests and inserts them into the state of the run that is about to admit the
-    /// requests. Reads nothing if the run cannot have marks for them.
+    /// Reads the marks for these requests and inserts them into the state of the run that is about to admit the
+    /// requests. Reads nothing if the run cannot have such marks.
     pub(crate) async fn recall(&self, key: &HeadKey, run: &mut Run, requests: &[RequestKey]) -> Result<(), Refusal> {
         let now = self.past();
         let must_look = |request: RequestKey| run.must_recall(request, now) && !self.absent.has(run, request);
@@ -106,7 +105,7 @@ impl Marks {
         let marks: Vec<store::Mark> = spilled.marks.iter().map(mark).collect();
         let mut tries = 0;
         loop {
-            // Marks are valid even if the commit then fails. Writing the same marks again has no effect.
+            // Marks are valid even if the commit then fails. Writing the same marks again has no further effect.
             let (why, wait) = match self.store.put_marks(key, &marks).await {
                 Ok(()) => return Ok(()),
                 Err(store::Error::NotApplied { why, retry_after }) => (why, retry_after),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lru::LruCache;
 use store::HeadKey;
 
-/// Maximum number of cached types. Our choice: they take a few megabytes at most.
+/// Maximum number of cached types. Our choice: this number of types takes a few megabytes at most.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 
 /// Maximum age of a cached type if other nodes share the store. Our choice.
@@ -18,7 +18,7 @@ type Remembered = LruCache<(&'static str, HeadKey), (Bytes, tokio::time::Instant
 
 /// Cache of the types that were last read.
 pub(super) struct TypeCache {
-    /// Record of each type; empty if there is no such type.
+    /// Record of each type; empty if the store has no such type.
     remembered: Mutex<Remembered>,
 }
 

@@ -1,5 +1,5 @@
-//! Number of open runs by domain and status. The runs are counted in the store on request, so that the numbers are the
-//! same on every node and after every restart. This module decides how long a count is reused.
+//! Number of open runs by domain and status. The runs are counted in the store on request, so the numbers are the same
+//! on every node and after every restart. This module decides how long a count is reused.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,12 +12,13 @@ use tokio::time::Instant;
 use crate::base::background::Background;
 use crate::{Clock, Refusal, Registry};
 
-/// Average number of read units per second that may be used for counting all open runs, and the same number for
-/// counting flagged ones. An expensive count is therefore reused for longer. Our choice: with continuous requests, each
-/// costs $3.24 per month. If the store does not bill for reads, every request counts.
+/// Average number of read units per second that counting all open runs may use. Counting flagged runs may use the same
+/// number in addition. Therefore, the more a count costs, the longer it is reused. Our choice: if counts are requested
+/// all the time, each of the two kinds costs $3.24 per month. If the store does not bill for reads, each request counts
+/// the runs again.
 const READ_UNITS_PER_SECOND: u64 = 10;
 
-/// Maximum time that requests wait for a count before they get the previous one. Our choice: half of Prometheus'
+/// Maximum time that requests wait for a new count before they get the previous count. Our choice: half of Prometheus'
 /// default scrape timeout of ten seconds.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -25,10 +26,11 @@ const WAIT: Duration = Duration::from_secs(5);
 /// series per domain.
 const DOMAINS_SHOWN_MAX: usize = 100;
 
-/// Name under which all other domains are counted. A real domain with this name is included in that number.
+/// Name under which the domains without separate numbers are counted. If a domain has this name, it is included.
 const OTHER_DOMAINS: &str = "*";
 
-/// Number of gauges per domain: one for all open runs, then one for each of [`RunCondition::FLAGGED`] in that order.
+/// Number of gauges per domain: one for all open runs, then one for each of [`RunCondition::FLAGGED`] in the order of
+/// that list.
 pub(crate) const GAUGES: usize = 1 + RunCondition::FLAGGED.len();
 
 /// Number of open runs by domain and status.
@@ -88,7 +90,7 @@ impl RunCounts {
         self.counted.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Returns the last count; `None` before the first one.
+    /// Returns the last count; `None` if the runs were never counted.
     pub(crate) fn gauged(&self) -> Option<Gauged> {
         let counted = self.lock();
         let LastCount { by_domain: counts, all, flagged } = counted.as_ref()?;
@@ -115,7 +117,7 @@ impl RunCounts {
                 tracing::warn!(%refusal, "open runs could not be counted");
             }
         });
-        // After the timeout, the count continues in the background.
+        // If the timeout ends first, the count continues in the background.
         drop(tokio::time::timeout(WAIT, counting).await);
     }
 

@@ -1,7 +1,7 @@
-//! Registered workflow and activity types. Each type has a separate head in an internal domain of the store that
-//! callers cannot use, so that only one of several concurrent registrations succeeds.
+//! Registered workflow and activity types. Each type has a separate head in an internal domain of the store, which
+//! callers cannot use. Therefore only one of several concurrent registrations of a type succeeds.
 //!
-//! Each domain records whether it has registered types. If it has none, no types are looked up.
+//! Each domain records whether types have been registered in it. If not, no types are looked up.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::{Limited, Refusal};
 /// Maximum number of types of each kind in a domain. Source: SWF's API reference.
 pub const TYPES_MAX: usize = 10_000;
 
-/// Maximum length of a version in bytes. Source: SWF's API reference: 64 characters, each of which may take four.
+/// Maximum length of a version in bytes. Source: SWF's API reference permits 64 characters, each of which may take four
+/// bytes.
 const VERSION_BYTES_MAX: usize = 256;
 
 /// Number of rows that are read with one request to the store. Our choice.
@@ -28,13 +29,12 @@ const ROWS: usize = 1_000;
 /// Separator between the name and the version of a type.
 const SEPARATOR: char = '/';
 
-/// Kind of type (workflow or activity). The type's default values implement it.
+/// Kind of type (workflow or activity). The struct with the default values of that kind implements this trait.
 pub trait TypeKind: Serialize + DeserializeOwned + Clone + Default + PartialEq + Send + Sync + 'static {
     /// Name of the kind: `workflow` or `activity`.
     const WORD: &'static str;
 
-    /// Returns these default values without those that an earlier version of the service accepted although they make
-    /// every start fail.
+    /// Removes default values that would make every start fail. An earlier version of the service accepted such values.
     #[must_use]
     fn usable(self) -> Self {
         self
@@ -104,7 +104,8 @@ impl<D> TypeRecord<D> {
     }
 }
 
-/// Returns the internal domain with the type records of a domain. Names of callers' domains have no control characters.
+/// Returns the internal domain with the type records of a domain. The name of a caller's domain never contains control
+/// characters.
 fn domain_of_types<D: TypeKind>(domain: &str) -> String {
     format!("\u{1}{}-types\u{1}{domain}", D::WORD)
 }
@@ -113,7 +114,7 @@ fn key_of<D: TypeKind>(domain: &str, full: &str) -> HeadKey {
     HeadKey { domain: domain_of_types::<D>(domain).into(), workflow_id: full.into() }
 }
 
-/// Returns true if the type was deleted. The store removes its head later.
+/// Returns true if this is the head of a deleted type. The store removes the head later.
 fn is_deleted(head: &Head) -> bool {
     head.body.is_empty()
 }
@@ -194,8 +195,8 @@ impl Registry {
             if self.type_names::<D>(domain).await?.len() >= TYPES_MAX {
                 return Err(Refusal::LimitExceeded { what: Limited::Types, max: TYPES_MAX });
             }
-            // Must be set before the type is written. Otherwise a node could find the domain without types and ignore
-            // the new one.
+            // The domain must record that it has types before the type is written. Otherwise a node could consider the
+            // domain to be without types and ignore the new type.
             self.expect_types(domain).await?;
             let head = head_of(before.as_ref().map_or(1, |head| head.version + 1), &registered)?;
             if self.write_type(D::WORD, &key, before.as_ref(), &head).await? {
@@ -250,7 +251,7 @@ impl Registry {
             let changed = change(read(&head.body)?)?;
             let next = match &changed {
                 Some(registered) => head_of(head.version + 1, registered)?,
-                // The head is replaced by an empty one instead of being deleted, so that only one of several concurrent
+                // To delete the type, its head is replaced by an empty head. Thus only one of several concurrent
                 // changes succeeds.
                 None => Head {
                     version: head.version + 1,
@@ -266,8 +267,8 @@ impl Registry {
         }
     }
 
-    /// Deprecates a type: no run or activity of this type can be started any more. Those that have already started
-    /// continue.
+    /// Deprecates a type. Afterwards, no run or activity of this type can be started. Runs and activities of this type
+    /// that have already started continue.
     ///
     /// # Errors
     ///
@@ -308,8 +309,8 @@ impl Registry {
         self.change_type(domain, full, change).await.map(drop)
     }
 
-    /// Returns the names of all types of a domain, sorted, each with true if it is deprecated. Recent changes may be
-    /// missing.
+    /// Returns the names of all types of a domain, sorted, each with a flag that is true if the type is deprecated.
+    /// Recent changes may be missing.
     ///
     /// # Errors
     ///
@@ -329,7 +330,7 @@ impl Registry {
         }
     }
 
-    /// Deletes all types of a domain, whether deprecated or not.
+    /// Deletes all types of a domain, including types that are not deprecated.
     pub(super) async fn forget_types(&self, domain: &str) -> Result<(), Refusal> {
         self.forget_types_of::<WorkflowDefaults>(domain).await?;
         self.forget_types_of::<ActivityDefaults>(domain).await

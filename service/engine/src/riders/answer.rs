@@ -1,5 +1,5 @@
-//! Answers of deciders to riders (queries and updates). They come with the answer to a turn or to a query task. They
-//! are validated, recorded if necessary, and sent to the callers.
+//! Answers of deciders to riders (queries and updates). These answers are part of the answer to a turn or to a query
+//! task. They are validated, recorded if necessary, and sent to the callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::riders::task::RequestReply;
 use crate::run::request::RunRequest;
 use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken};
 
-/// Delay before a speculative turn is tried again after its decider failed it. Source: the first backoff of any turn.
+/// Delay before the updates of a speculative turn get another turn, after a decider has failed the turn. Source: the
+/// first backoff of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
 
 /// Returns the task that the token belongs to.
@@ -27,15 +28,15 @@ pub(crate) fn by(token: &TurnToken) -> By {
     token.speculative.map_or(By::Turn(token.turn), By::Own)
 }
 
-/// Guard that keeps riders assigned to their task while the task's answer is recorded. Riders that are not answered
-/// when it is dropped are treated like those of a task without an answer.
+/// Guard that keeps riders assigned to their task while the task's answer is recorded. When the guard is dropped,
+/// unanswered riders are treated like the riders of a task without an answer.
 struct Answering {
     request_reply: Arc<RequestReply>,
     key: HeadKey,
     run_id: Uuid,
     by: By,
     with: WithTask,
-    /// True if the task has ended, even if not all of its riders were answered.
+    /// True if the task has ended. Its unanswered riders then wait for another task.
     is_lost: bool,
 }
 
@@ -59,7 +60,8 @@ impl Answering {
         Some(AnsweredTurn::Speculative { last_event_id, started_at, identity, by })
     }
 
-    /// Sends the outcomes of updates to their callers, after the answer was recorded or if nothing had to be recorded.
+    /// Sends the outcomes of updates to their callers. Called after the answer was recorded, or if nothing had to be
+    /// recorded.
     fn send_outcomes(&self, answers: &[UpdateAnswer], admitted: &Admitted) {
         let request_reply = &self.request_reply;
         let now = request_reply.clock.now();
@@ -71,8 +73,8 @@ impl Answering {
                 (Verdict::Rejected { reason, details }, UpdateStatus::New) => {
                     UpdateTurnOutcome::Rejected { reason, details }
                 }
-                // The callers read the outcome from the run. If this turn closed the run, the run no longer knows the
-                // updates that it accepted, and their callers get the error that the run has closed.
+                // The callers read the outcome from the run. If this turn has closed the run, the run no longer knows
+                // the updates that this turn accepted. Their callers then get the error that the run has closed.
                 (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {
                     UpdateTurnOutcome::Accepted
                 }
@@ -103,8 +105,8 @@ impl RequestReply {
     ///
     /// # Errors
     ///
-    /// As for [`answer_turn`](Self::answer_turn); [`Fault::UnknownUpdate`] for an answer to an update that was not in
-    /// the turn.
+    /// As for [`answer_turn`](Self::answer_turn). In addition, [`Fault::UnknownUpdate`] for an answer to an update that
+    /// was not in the turn.
     pub(crate) async fn answer_with_riders(
         self: &Arc<Self>,
         token: &TurnToken,
@@ -116,13 +118,14 @@ impl RequestReply {
         let mut answering = self.begin_answering(&key, token);
         let is_speculative = token.speculative.is_some();
         let judges = is_speculative || !answers.is_empty() || !answering.with.updates.is_empty();
-        // The speculative turn was already answered, was lost, or was handed out by another node.
+        // `turn` returns `None` if the speculative turn was already answered, was lost, or was handed out by another
+        // node.
         let Some(turn) = answering.turn(token) else { return Err(self.speculation_lost(&key, token).await) };
         let (command, judges) = match command {
             Command::CompleteTurn { answer: rest, .. } if judges => {
                 if is_speculative && !self.nodes.is_in_touch() {
-                    // This node may be considered dead, and another node may have told a caller that an update is
-                    // rejected which this answer would accept.
+                    // Other nodes may consider this node dead. They may already have reported to a caller that an
+                    // update is rejected, although this answer would accept the update.
                     answering.is_lost = true;
                     return Err(Fault::TurnLost.into());
                 }
@@ -137,7 +140,7 @@ impl RequestReply {
                 }
                 return Ok(Vec::new());
             }
-            // The turn ends without an answer to its updates. The next turn takes them.
+            // The decider failed the turn. The turn ends without an answer to its updates, which the next turn takes.
             command => (command, false),
         };
         let author = token.author.clone();
@@ -160,8 +163,8 @@ impl RequestReply {
                     &refusal,
                     Refusal::Fault(Fault::Invalid { .. } | Fault::TooLarge { .. } | Fault::UnknownUpdate { .. })
                 );
-                // A regular turn remains with its decider until it is answered or times out, but a speculative turn is
-                // lost unless the decider can correct the answer.
+                // A regular turn remains with its decider until it is answered or times out. A speculative turn is
+                // lost, unless the decider can correct its answer.
                 answering.is_lost = is_speculative && !may_be_mended;
                 Err(refusal)
             }
@@ -190,8 +193,8 @@ impl RequestReply {
         }
     }
 
-    /// Returns true if the turn was handed out by this node, so that the riders assigned to it here are those that its
-    /// decider received. If delivery from this node failed, another node may have handed the turn out again.
+    /// Returns true if this node handed out the turn. In that case, the decider received the riders that are assigned
+    /// to the turn at this node. If delivery from this node failed, another node may have handed the turn out again.
     fn took_along(&self, token: &TurnToken) -> bool {
         !self.nodes.is_shared() || token.node.as_deref() == self.nodes.address()
     }
@@ -216,8 +219,8 @@ impl RequestReply {
 
 /// Answers to query tasks, and delivery of query results for turns and query tasks.
 impl RequestReply {
-    /// Parses and validates a decider's answers to queries. An answer to a query that was not sent to this run is a
-    /// fault, and so is a second answer to the same query.
+    /// Parses and validates a decider's answers to queries. Fails for an answer to a query that was not sent to this
+    /// run, and for a second answer to the same query.
     pub(crate) fn read_results(
         &self,
         run_id: Uuid,
@@ -240,7 +243,7 @@ impl RequestReply {
             let outcome = match outcome {
                 QueryOutcome::Result(result) => match check_payload("result", result.as_ref()) {
                     Ok(()) => QueryOutcome::Result(result),
-                    // An invalid result fails only the query and not the turn.
+                    // An invalid result fails only its query and not the turn.
                     Err(fault) => {
                         QueryOutcome::Failed { reason: "result-too-large".to_owned(), message: Some(fault.to_string()) }
                     }
@@ -265,15 +268,15 @@ impl RequestReply {
         } else {
             let key = token.key();
             let asked = self.riders.with_task(&key, By::Own(token.turn.scheduled_event_id)).queries;
-            // Another task may have taken the queries in the meantime, but these answers are valid too.
+            // Meanwhile another task may have taken the queries. The answers of this task are nevertheless valid.
             self.give(&key, token.run_id, token.turn.started_event_id, version, &asked, outcomes, otherwise);
             !asked.is_empty()
         };
         if is_anybody_there { Ok(()) } else { Err(Refusal::QueryTaskLost) }
     }
 
-    /// Sends query results to the callers. Queries of the task without a result get the outcome `otherwise`; if there
-    /// is none, they fail.
+    /// Sends query results to the callers. Queries of the task without a result get the outcome `otherwise`. If
+    /// `otherwise` is `None`, these queries fail.
     #[expect(clippy::too_many_arguments, reason = "a run, what was shown of it, and what was said to what was asked")]
     pub(super) fn give(
         self: &Arc<Self>,
@@ -294,20 +297,20 @@ impl RequestReply {
                 outcomes.push((*number, otherwise.clone()));
             }
         }
-        // If callers watch for changes: the run may have changed while the query was being answered, so the riders must
-        // be checked.
+        // Some callers still watch for changes. The run may have changed while the query was being answered, so the
+        // riders must be checked.
         if !outcomes.is_empty() && self.riders.answer(key, run_id, shown, version, outcomes) {
             self.check_riders(key, run_id);
         }
     }
 
-    /// Returns the node that has the queries of a task; `None` if it is this node.
+    /// Returns the node that holds the queries of a task; `None` if this node holds them.
     fn node_of_queries<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
         token.node.as_deref().filter(|node| self.nodes.address() != Some(*node))
     }
 }
 
-/// Returns the status of updates that a turn has answered, including those that the run no longer remembers.
+/// Returns the status of the updates that a turn has answered, including updates that the run no longer remembers.
 pub(crate) fn update_statuses(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStatus> {
     let ended = |update_id: &str| {
         let event = transition.events().iter().find(|event| match &event.kind {

@@ -10,8 +10,8 @@ use crate::lists::grant::{NumberedQuery, RiderKind, TakenAlong};
 use crate::riders::place::{self, By, RiderEvent};
 use crate::riders::rider::{OwnTask, Rider, RiderContent};
 
-/// Maximum total size in bytes of the queries that one task takes, and the same for updates. A larger one is taken
-/// alone. Our choice: a quarter of the maximum size of a window.
+/// Maximum total size in bytes of the queries that one task takes. A task takes at most the same size of updates. A
+/// larger rider is the only rider of its kind in its task. Our choice: a quarter of the maximum size of a window.
 pub(crate) const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A task that takes riders.
@@ -48,7 +48,8 @@ impl WithTask {
     }
 }
 
-/// Riders of one kind that were selected for a task so far. A task takes at least one rider, and only as many as fit.
+/// Riders of one kind that were selected for a task so far. A task takes at least one rider, and further riders while
+/// they fit.
 struct Load {
     most: usize,
     count: usize,
@@ -61,7 +62,7 @@ impl Load {
     }
 
     fn takes(&mut self, bytes: usize) -> bool {
-        // Also counts riders that do not fit, so that no later rider overtakes them.
+        // Also counts riders that do not fit, so that no later rider of the queue overtakes them.
         self.bytes += bytes;
         let fits = self.count < self.most && (self.bytes <= TASK_RIDER_BYTES_MAX || self.count == 0);
         self.count += usize::from(fits);
@@ -73,7 +74,8 @@ impl Load {
 pub(super) fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
     let run_id = run.started.run_id;
     let is_conditional = |rider: &Rider| rider.asked().is_some_and(|asked| asked.if_version.is_some());
-    // An update that expects a certain version of the run is validated alone, in a turn without other new events.
+    // If the first waiting update expects a certain version of the run, a separate task takes only this update. Such a
+    // task has no other new events.
     let first = riders.iter().find(|rider| rider.waits(run_id, RiderKind::Update));
     let (by, shown, own, taker, conditional) = match takes {
         Carrier::Turn(turn, taker) => (By::Turn(*turn), turn.started_event_id, None, taker, false),

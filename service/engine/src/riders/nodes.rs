@@ -1,12 +1,12 @@
 //! Riders (queries and updates) if several nodes share a store. If no decider polls at this node, the rider is sent to
-//! a node where a decider waits: a query is copied to that node, and an update is lent. A lent update belongs to the
-//! other node until that node replies, so that two deciders never validate it at the same time. A decider may send its
-//! answer to any node, which passes the answer to the node that has the riders.
+//! a node where a decider waits: a query is forwarded to that node as a copy, and an update is lent. A lent update
+//! belongs to the other node until that node replies, so that two deciders never validate the update at the same time.
+//! A decider may send its answer to any node. That node passes the answer to the node that holds the riders.
 //!
-//! Before a node adds a query, it reads the run from the store, so that the answer reflects all commits that other
-//! nodes have acknowledged. If a node with a lent update fails, it is unknown whether its decider accepts the update.
-//! If the outcome was recorded, it is found in the run by the update's id. Otherwise the update is validated again.
-//! `update/reject.rs` describes when the caller gets a rejection.
+//! Before a node adds a query, it reads the run from the store. The answer then reflects all commits that other nodes
+//! have acknowledged. If a node with a lent update fails, the lending node does not know whether a decider has accepted
+//! the update. If the outcome was recorded, the lending node finds it in the run by the update's id. Otherwise the
+//! update is validated again. `update/reject.rs` describes when the caller gets a rejection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,14 +32,14 @@ use crate::{
     StrayAnswer, TurnToken,
 };
 
-/// First delay before a run with waiting riders is read again, because another node may have changed it. Doubled after
-/// each read.
+/// First delay before a run with waiting riders is read again, because another node may have changed it. The delay
+/// doubles after each read.
 const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 
-/// Maximum delay between these reads. Each check reads the run once for each waiting rider.
+/// Maximum delay between two reads of a run with waiting riders. Each waiting rider causes separate reads.
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Delay before another node is tried, after a node that could not answer or had no decider.
+/// Delay before the next node is tried, after a node could not answer or had no decider.
 const NEXT_NODE_DELAY: Duration = Duration::from_millis(250);
 
 /// Maximum time to wait for one node's answer to a query before another node is tried. Callers that watch for changes
@@ -50,14 +50,15 @@ const FORWARD_WAIT: Duration = Duration::from_secs(6);
 /// between two polls.
 const LENT_WAIT: Duration = Duration::from_secs(2);
 
-/// Time after which a query may also be sent to another node although a decider waits here, because the run may always
-/// have its turns at the other node.
+/// Time after which a query may be sent to another node even if a decider waits at this node. Reason: another node may
+/// continuously have a turn of the query's run. The query would then never get a task at this node.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 
 /// Interval at which the service checks that a node is alive while it waits for the node's reply.
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// Time by which the other node ends its wait earlier than this one, so that its reply arrives in time.
+/// Time by which a node to which a rider was sent ends its wait earlier than this node, so that its reply arrives in
+/// time.
 const MARGIN: Duration = Duration::from_millis(100);
 
 impl From<UpdateTurnOutcome> for FromJudge {
@@ -67,20 +68,20 @@ impl From<UpdateTurnOutcome> for FromJudge {
             UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
             UpdateTurnOutcome::Rejected { reason, details } => Self::Rejected { reason, details },
             UpdateTurnOutcome::Unanswered => Self::Unanswered,
-            // The caller with this update id that waited at the other node has stopped waiting. A decider there may
-            // still have the update.
+            // At the replying node, the request with this update id no longer waits. A decider of that node may still
+            // have the update.
             UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { .. }) => Self::Held,
-            // The node that lent the update finds the outcome in the run.
+            // The node that lent the update looks for the outcome in the run.
             UpdateTurnOutcome::Refused(_) | UpdateTurnOutcome::Continued => Self::Withdrawn,
         }
     }
 }
 
-/// Requests to other nodes, sent by the node that has the rider.
+/// Requests to other nodes, sent by the node that holds the rider.
 impl RequestReply {
-    /// Calls `ask` for one node after the other where a decider waits for riders of this kind, until a node replies.
-    /// Never returns if there is no such node or if `may` is false. Meanwhile checks the riders of the run
-    /// periodically.
+    /// Calls `ask` for the nodes where a decider waits for riders of this kind, one after the other, until a node
+    /// replies. Never returns if there is no such node or if `may` is false. While waiting, checks the riders of the
+    /// run periodically.
     async fn try_other_nodes<T, Asked: Future<Output = Option<T>>>(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -93,8 +94,8 @@ impl RequestReply {
         let patience = Instant::now() + BUSY_AFTER;
         let asking = async {
             loop {
-                // If a decider waits here, no other node is tried. A query is the exception after some time, because
-                // its run may always have a turn at another node.
+                // While a decider waits at this node, no other node is tried. Queries are an exception after
+                // [`BUSY_AFTER`], because another node may continuously have a turn of the run.
                 let is_for_here = self.lists.matching.has_poller(list, |taker| taker.takes(kind))
                     && (kind == RiderKind::Update || Instant::now() < patience);
                 if may
@@ -113,7 +114,7 @@ impl RequestReply {
         }
     }
 
-    /// Reads the run periodically, because another node may have ended the turn that a rider waits for.
+    /// Reads the run periodically, because another node may have ended the turn for which a rider waits.
     async fn keep_checking_run(self: &Arc<Self>, key: &HeadKey) -> Infallible {
         let mut wait = CHECK_DELAY_FIRST;
         loop {
@@ -125,7 +126,7 @@ impl RequestReply {
         }
     }
 
-    /// Waits for a node's reply as long as the node is alive.
+    /// Waits for a node's reply. Stops waiting if the node is no longer alive.
     async fn await_reply_while_alive<T>(
         &self,
         node: &str,
@@ -142,7 +143,7 @@ impl RequestReply {
         }
     }
 
-    /// Sends a query to nodes where a decider waits, until it is answered.
+    /// Forwards a query to nodes where a decider waits, until one of them answers it.
     pub(super) async fn query_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -173,8 +174,8 @@ impl RequestReply {
         self.try_other_nodes(key, (list, RiderKind::Query, peers.is_some()), ask).await
     }
 
-    /// Lends a waiting update to nodes where a decider waits, until it is validated. Sets `in_doubt` if a decider of
-    /// another node may have the update and this node no longer waits for that decider's answer.
+    /// Lends a waiting update to nodes where a decider waits, until one of them validates it. Sets `in_doubt` if a
+    /// decider of another node may have the update and this node no longer waits for that decider's answer.
     pub(super) async fn validate_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -189,7 +190,8 @@ impl RequestReply {
             let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
             let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
             let (this, key, list, in_doubt) = (Arc::clone(self), key.clone(), list.clone(), Arc::clone(in_doubt));
-            // Runs in a separate task: if the caller stops waiting, the update must stay with a decider that has it.
+            // Runs in a separate task, because the caller may stop waiting. The update must remain lent as long as a
+            // decider may have it.
             let lending = self.background.spawn_until_stopped(async move {
                 this.lend_to(&node, &list, &key, lent, &in_doubt).await;
             });
@@ -211,7 +213,7 @@ impl RequestReply {
             None => Ok(FromJudge::Withdrawn),
             Some(peers) => self.await_reply_while_alive(node, peers.judge(node, &lent)).await,
         };
-        // Must be set before a task of this node can take the update again.
+        // `in_doubt` must be set before a task of this node can take the update again.
         if matches!(judged, Ok(FromJudge::Held) | Err(_)) {
             in_doubt.store(true, Ordering::Relaxed);
         }
@@ -253,7 +255,7 @@ impl RequestReply {
                 FromNode::Answer { version, outcome: QueryOutcome::Result(result) }
             }
             Ok(QueryReply::Unchanged { version, .. }) => FromNode::Unchanged { version },
-            // A failed query has no version, so the value does not matter.
+            // A failed query has no version, and the caller does not use the version of a failed query.
             Err(Refusal::UnknownQuery { known, .. }) => {
                 FromNode::Answer { version: 0, outcome: QueryOutcome::Unknown { known } }
             }
@@ -267,7 +269,7 @@ impl RequestReply {
         }
     }
 
-    /// Has a decider of this node validate an update that another node has lent.
+    /// Lets a decider of this node validate an update that another node has lent.
     pub async fn judge_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromJudge {
         let LentUpdate { domain, workflow_id, run_id, asked, wait } = lent;
         let key = HeadKey::new(&*domain, &*workflow_id);
@@ -298,20 +300,20 @@ impl RequestReply {
             if let Some(told) = told {
                 return told.into();
             }
-            // If the update is no longer there, it has been answered.
+            // Withdraws the update if no task has taken it. If it is no longer among the riders, it has been answered.
             if part.leave_if_waiting() {
                 return FromJudge::Withdrawn;
             }
             if self.background.is_stopping() || Instant::now() >= deadline {
                 return FromJudge::Held;
             }
-            // A decider has the update, or its answer is about to arrive.
+            // A decider has the update, or its answer is about to arrive. This node therefore continues to wait.
             give_up = deadline.min(Instant::now() + LENT_WAIT);
         }
     }
 
-    /// Handles another node's message that an update was rejected. Returns true if no decider has the update from this
-    /// node.
+    /// Handles another node's message about the rejection of an update. Returns true if no decider has received the
+    /// update from this node.
     pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
         let key = HeadKey::new(&*domain, &*workflow_id);
@@ -323,10 +325,10 @@ impl RequestReply {
     }
 }
 
-/// Answers that a decider sent to a node other than the one that has the riders.
+/// Answers that a decider sent to a node that does not hold the riders.
 impl RequestReply {
-    /// Passes a decider's query results to the node that handed out the task. Returns true if a caller there waited for
-    /// any of them.
+    /// Passes a decider's query results to the node that handed out the task. Returns true if a caller of that node
+    /// waited for any of the results.
     pub(super) async fn pass_on(
         &self,
         node: &str,
@@ -353,8 +355,8 @@ impl RequestReply {
         })
     }
 
-    /// Handles a decider's results for queries of this node that another node received. Returns true if a caller waited
-    /// for any of them.
+    /// Handles query results that a decider sent to another node although this node holds the queries. Returns true if
+    /// a caller waited for any of the results.
     pub fn deliver_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
         let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, query_only, .. } = said;
         let key = HeadKey::new(&*domain, &*workflow_id);

@@ -4,7 +4,7 @@ use history::{EventId, Payload};
 
 use crate::{QueryOutcome, Refusal};
 
-/// Answer to a query, with the version of the run.
+/// Answer to a query, with the version of the run that it reflects.
 #[derive(Debug, Clone)]
 pub(crate) struct DeciderAnswer {
     /// Newest version of the run that the answer reflects.
@@ -12,7 +12,7 @@ pub(crate) struct DeciderAnswer {
     pub(crate) outcome: QueryOutcome,
 }
 
-/// Outcome of an update that is known when its turn ends.
+/// Outcome of an update when its turn ends.
 #[derive(Debug, Clone)]
 pub(crate) enum UpdateTurnOutcome {
     /// The update was accepted and completed.
@@ -23,7 +23,7 @@ pub(crate) enum UpdateTurnOutcome {
     Rejected { reason: String, details: Option<Payload> },
     /// The turn has ended without an answer to the update.
     Unanswered,
-    /// The update failed and will not be sent to a decider any more.
+    /// The update failed. No decider will get it.
     Refused(Refusal),
     /// Another run continues the update's run.
     Continued,

@@ -1,5 +1,5 @@
-//! State machine of a rider (a query or an update). It is pure. The table below defines it, and the tests have one line
-//! for each row of the table.
+//! State machine of a rider (a query or an update), as a pure function. The table below defines the transitions. The
+//! tests have one line for each row of the table.
 //!
 //! | state | turn | own task | answer | not recorded | task lost | run read | lent | returned | answered |
 //! |---|---|---|---|---|---|---|---|---|---|
@@ -9,18 +9,28 @@
 //! | out | – | – | answering | – | waits | waits (2) | – | – | held |
 //! | answering | – | – | – | (3) | – | – | – | – | held |
 //!
-//! The columns are events: a turn takes the rider; a separate task takes it; its answer arrives; the answer could not
-//! be recorded; its task is lost; its run was read; it is lent to another node; it returns from that node; it is
-//! answered. A dash means that the state does not change.
+//! The columns are events:
 //!
-//! 1. If no turn is outstanding and the run has changed.
-//! 2. If the turn that took the rider has ended.
-//! 3. A query waits. An update is out again, or waits if its task is lost.
+//! * turn: a turn takes the rider
+//! * own task: a separate task takes the rider
+//! * answer: the answer of the rider's task arrives
+//! * not recorded: the answer could not be recorded
+//! * task lost: the rider's task is lost
+//! * run read: the rider's run was read
+//! * lent: the rider is lent to another node
+//! * returned: the rider returns from that node
+//! * answered: the rider is answered
+//!
+//! A dash means that the state does not change. The notes are:
+//!
+//! 1. Applies if no turn is outstanding and the run has changed.
+//! 2. Applies if the turn that took the rider has ended.
+//! 3. A query waits. An update is out again; if its task is lost, the update waits.
 //!
 //! Only queries are held, and only updates are lent. Several tasks may have a copy of the same query, because a second
-//! answer does no harm. One answer is enough in any state; afterwards the query is held for callers that watch for
-//! changes. An update is with a single task or node at a time, which may accept it until it is taken back. An update is
-//! removed with its verdict, or as [`ends_unjudged`] defines.
+//! answer does no harm. One answer is enough in any state. Afterwards the query is held for callers that watch for
+//! changes. Only one task or node has an update at a time, and it may accept the update until the update is taken back.
+//! An update is removed when it is accepted or rejected, or as [`ends_unjudged`] defines.
 
 use history::{EventId, Fault, ProposedUpdate, Run, Status, TurnId, UpdateStatus};
 use uuid::Uuid;
@@ -41,7 +51,7 @@ pub(crate) enum By {
 /// State of a rider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RiderPlace {
-    /// The query's callers do not need an answer until the run has changed from this version.
+    /// The query's callers do not need an answer while the run has this version.
     Held { version: EventId },
     /// The next task takes the rider.
     Waits,
@@ -60,23 +70,23 @@ pub(crate) enum RiderEvent {
     Taken(By),
     /// The answer of a task has arrived and is about to be recorded.
     AnswerComes(By),
-    /// The answer could not be recorded. Unless the task is lost as well, its decider may answer again.
+    /// The answer could not be recorded. If the task is not lost, its decider may answer again.
     AnswerFails { by: By, is_lost: bool },
     /// A task is lost, or did not reach its poller.
     TaskLost(By),
-    /// The riders' run was read. `held` is the turn that a decider has; `idle_at` is the run's version if no turn is
-    /// outstanding.
+    /// The riders' run was read. `held` is the turn that a decider has. `idle_at` is the run's version if no turn is
+    /// outstanding, otherwise `None`.
     RunSeen { held: Option<TurnId>, idle_at: Option<EventId> },
     /// The riders are lent to another node.
     Lent,
-    /// The riders return from another node without a verdict.
+    /// The riders return from another node without having been accepted or rejected.
     Returned,
-    /// A query is answered for this version. It is removed if none of its callers watches for changes.
+    /// A query is answered for this version. If no caller watches for changes, the query is then removed.
     Answered { version: EventId },
 }
 
 impl RiderPlace {
-    /// Returns the state after an event; `None` if it does not change.
+    /// Returns the state after an event; `None` if the state does not change.
     pub(crate) fn after(self, kind: RiderKind, happens: RiderEvent) -> Option<Self> {
         use RiderPlace::{Answering, Held, Lent, Out, Waits};
         match happens {
@@ -103,8 +113,8 @@ impl RiderPlace {
         }
     }
 
-    /// Returns the reason why the rider has no answer yet, for the error text, and true if the rider waits to be taken
-    /// by a decider.
+    /// Returns the reason why the rider has no answer yet, for the error text. Also returns true if the rider waits for
+    /// a decider to take it.
     pub(crate) fn why_unanswered(self, kind: RiderKind) -> (&'static str, bool) {
         match (self, kind) {
             (Self::Out(By::Turn(_)) | Self::Answering(_), RiderKind::Query) => {
@@ -124,8 +134,8 @@ impl RiderPlace {
     }
 }
 
-/// Returns the outcome of an update that no decider will validate any more, when the newest run of its workflow id is
-/// read. `run_id` is the run to which the update was sent. The first matching column applies:
+/// Returns the outcome of an update that no decider will validate. Called when the newest run of the update's workflow
+/// id is read. `run_id` is the run to which the update was sent. The first matching column applies:
 ///
 /// | state | known | replaced | closed | paused | other version |
 /// |---|---|---|---|---|---|
@@ -133,8 +143,13 @@ impl RiderPlace {
 /// | out | – | continued | refused | – | – |
 /// | lent, or answering | – | – | – | – | – |
 ///
-/// The columns are, in this order: the run knows the update; another run is the newest or continues this one; the run
-/// has closed; the run is paused; the run has a version other than the one that the update expects.
+/// The columns mean:
+///
+/// * known: the run knows the update
+/// * replaced: another run is the newest or continues this run
+/// * closed: the run has closed
+/// * paused: the run is paused
+/// * other version: the version of the run is not the version that the update expects
 pub(crate) fn ends_unjudged(
     place: RiderPlace,
     run_id: Uuid,
@@ -147,7 +162,7 @@ pub(crate) fn ends_unjudged(
         // The task or node that has the update determines the outcome.
         RiderPlace::Answering(_) | RiderPlace::Lent => return None,
     };
-    // A decider at another node has accepted the update. Its callers read the outcome from the run.
+    // A decider of another node has accepted the update. Its callers read the outcome from the run.
     if !is_out && !is_new(run_id, asked, run) {
         return Some(UpdateTurnOutcome::Accepted);
     }
@@ -157,8 +172,8 @@ pub(crate) fn ends_unjudged(
     let fault = match asked.if_version {
         _ if !run.is_open() => Fault::RunClosed { status: run.status },
         _ if is_out => return None,
-        // The update fails at once: the pause lasts until an operator resumes the run, too long for the caller's
-        // connection (ADR 11).
+        // The update fails at once, because the pause lasts until an operator resumes the run. The caller's connection
+        // cannot wait that long (ADR 11).
         _ if run.paused.is_some() => Fault::RunPaused,
         Some(expected) if expected != run.version => Fault::VersionMismatch { expected, found: run.version },
         Some(_) | None => return None,
@@ -171,7 +186,7 @@ pub(crate) fn is_new(run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> bool {
     run_id != run.started.run_id || run.update_status(&asked.update_id) == UpdateStatus::New
 }
 
-/// Returns the event to apply to the riders of a run that was read.
+/// Returns the event to apply to the riders of this run after the run was read.
 pub(crate) fn seen(run: &Run) -> RiderEvent {
     let held = run.turn.as_ref().filter(|_| run.is_open());
     RiderEvent::RunSeen {
@@ -188,8 +203,8 @@ pub(crate) fn is_idle(run: &Run) -> bool {
     !run.is_open() || run.turn.is_none() && run.turn_task.is_none()
 }
 
-/// Returns true if no turn will take a query: either there is no turn, or the waiting turn is not handed out because
-/// the run is paused. Queries are answered during a pause too.
+/// Returns true if no turn will take a query. Either the run has no turn, or its waiting turn is not handed out because
+/// the run is paused. Queries are answered even while the run is paused.
 pub(crate) fn has_no_turn_to_come(run: &Run) -> bool {
     is_idle(run) || run.turn.is_none() && run.paused.is_some()
 }

@@ -21,11 +21,11 @@ use crate::riders::waiting::NewQuery;
 use crate::run::request::Alone;
 use crate::{Forwarded, QueryOutcome, Refusal, RunRef, SeenVersion};
 
-/// Delay before the next attempt to find the successor of a run. Our choice.
+/// Delay before the service looks again for the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
 impl SeenVersion {
-    /// Returns true if an answer has the result that this caller has already seen.
+    /// Returns true if an answer contains the same result that this caller has already seen.
     pub(crate) fn is_still(&self, answer: &DeciderAnswer) -> bool {
         match &answer.outcome {
             QueryOutcome::Result(result) => self.hash == Some(hash(result.as_ref())),
@@ -41,8 +41,8 @@ pub struct QueryRequest {
     pub name: String,
     /// Input of the query.
     pub input: Option<Payload>,
-    /// Version of the run that the caller has already seen. If given, the query waits until the version, or the result,
-    /// is a different one.
+    /// Version of the run that the caller has already seen, optionally with the result. If given, the query waits until
+    /// the version, or the result, differs.
     pub seen: Option<SeenVersion>,
 }
 
@@ -64,10 +64,10 @@ pub enum QueryReply {
     Unchanged {
         /// Id of the run.
         run_id: Uuid,
-        /// Version of the run. If the caller watches only the result, this may be newer than the version that the
-        /// caller has seen.
+        /// Version of the run. If the caller watches the result, this may be newer than the version that the caller has
+        /// seen.
         version: EventId,
-        /// Masked hash of the result that the caller has seen. `None` unless the caller watches only the result.
+        /// Masked hash of the result that the caller has seen, if the caller watches the result. Otherwise `None`.
         hash: Option<u64>,
     },
 }
@@ -77,7 +77,7 @@ pub enum QueryReply {
 pub(super) enum From {
     /// A caller of the service.
     Caller,
-    /// Another node, on behalf of its caller. The query is not forwarded again.
+    /// Another node, on behalf of a caller of that node. The query is not forwarded again.
     Node,
 }
 
@@ -92,8 +92,8 @@ impl RequestReply {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider answers, [`Refusal::QueryTimedOut`] if the
-    /// decider does not answer in time, [`Refusal::TooManyWaiting`], and the errors of
+    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] if the decider responds so, [`Refusal::QueryTimedOut`] if
+    /// no decider responds in time, [`Refusal::TooManyWaiting`], and the errors of
     /// [`Views::describe`](crate::Views::describe). Nothing is ever recorded.
     pub async fn query(
         self: &Arc<Self>,
@@ -104,9 +104,9 @@ impl RequestReply {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;
         self.registry.must_know(&at.domain).await?;
-        // Must happen before the query is sent, because it can fail.
+        // Counting the request as waiting can fail, so it must happen before the query is sent.
         crate::base::admission::count_waiting()?;
-        // Other nodes get hashes of results unmasked. Hashes are masked only for callers.
+        // Hashes of results are masked only for callers. Other nodes get them unmasked.
         let (name, input) = (ask.name.clone(), ask.input.clone());
         let sealed = |hash: u64, run_id, version| {
             let input = input.as_ref().and_then(Payload::text).unwrap_or_default();
@@ -174,8 +174,8 @@ impl RequestReply {
                 let place = part.leave().unwrap_or(RiderPlace::Waits);
                 let (why, waits) = place.why_unanswered(RiderKind::Query);
                 if let Some(seen) = seen.filter(|seen| seen.run_id == run_id) {
-                    // The run may have changed without a decider having processed the change. The reply must not claim
-                    // that nothing has changed.
+                    // The run may have changed, and a decider may not have processed the change yet. The reply must not
+                    // claim that nothing has changed.
                     let version =
                         self.lookup.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                     if version == seen.version || place == (RiderPlace::Held { version }) {
@@ -188,8 +188,8 @@ impl RequestReply {
         }
     }
 
-    /// Adds a query to the riders of a run; without a run id, of the newest run. Returns the run and the list that its
-    /// decider polls.
+    /// Adds a query to the riders of a run. If no run id is given, uses the newest run of the workflow id. Returns the
+    /// run and the task list that the run's decider polls.
     async fn put_query(
         self: &Arc<Self>,
         key: &HeadKey,

@@ -1,5 +1,5 @@
-//! Recent rejections of updates. They are kept for a while because they are not recorded in a history, and because a
-//! caller that lost the response repeats its request.
+//! Recent rejections of updates. They are kept in memory, because they are not recorded in a history and a caller that
+//! has lost the response repeats its request.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::riders::outcome::UpdateTurnOutcome;
 
-/// Maximum number of rejections that a node keeps. Our choice: enough for the seconds until a caller that lost the
+/// Maximum number of rejections that a node keeps. Our choice: enough for the seconds until a caller that has lost the
 /// response repeats its request.
 const REJECTIONS_MAX: usize = 10_000;
 
@@ -17,7 +17,7 @@ const REJECTIONS_MAX: usize = 10_000;
 /// repeated update is validated again. Our choice.
 const REJECTION_BYTES_MAX: usize = 4 * 1024;
 
-/// Time for which a rejection is kept. Our choice: longer than any client retries.
+/// Time for which a rejection is kept. Our choice: longer than any client retries its request.
 const REJECTION_KEPT: Duration = Duration::from_secs(120);
 
 struct RecentRejection {
@@ -57,7 +57,7 @@ impl Rejections {
         }
     }
 
-    /// Returns the verdict on an update that was recently rejected.
+    /// Returns the rejection of an update, if the update was recently rejected.
     pub(crate) fn find(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateTurnOutcome> {
         let rejections = self.lock();
         let found = rejections.iter().rev().find(|it| it.run_id == run_id && it.update_id == update_id)?;

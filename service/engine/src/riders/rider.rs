@@ -12,7 +12,7 @@ use crate::lists::grant::{Query, RiderKind};
 use crate::riders::outcome::{DeciderAnswer, UpdateTurnOutcome};
 use crate::riders::place::{By, RiderEvent, RiderPlace};
 
-/// Aborts a tokio task that is waiting, when the last rider that needs the task is dropped.
+/// Aborts a waiting tokio task when the last rider that needs the task is dropped.
 #[derive(Debug)]
 pub(crate) struct AbortOnDrop(pub(crate) tokio::task::AbortHandle);
 
@@ -26,19 +26,19 @@ impl Drop for AbortOnDrop {
 #[derive(Debug)]
 pub(crate) struct OwnTask {
     pub(crate) number: u64,
-    /// Id of the newest event that the decider was shown.
+    /// Id of the newest event that the task shows to its decider.
     pub(crate) last_event_id: EventId,
     /// Time when a poller took the task.
     pub(crate) started_at: Timestamp,
     /// Identity of the decider that has the task.
     pub(crate) identity: Option<String>,
-    /// Name of that decider's credential.
+    /// Name of the credential of the decider that has the task.
     pub(crate) by: Option<CallerName>,
     /// Timer that ends the task when it times out.
     pub(crate) _timer: AbortOnDrop,
 }
 
-/// Keeps a counter incremented by one as long as it exists.
+/// Increments a counter until this value is dropped.
 pub(super) struct CountGuard(Arc<AtomicUsize>);
 
 impl CountGuard {
@@ -77,7 +77,7 @@ pub(super) enum RiderContent {
     Update {
         asked: ProposedUpdate,
         callers: Vec<UpdateCaller>,
-        /// True if the caller chose the update's id and may repeat the update with it.
+        /// True if the caller chose the update's id and may repeat the update with this id.
         is_named: bool,
         _counted: CountGuard,
     },
@@ -89,7 +89,7 @@ pub(super) struct Rider {
     pub(super) id: u64,
     pub(super) run_id: Uuid,
     /// Id of the run's newest event when the query was added. A task that takes the query must show at least this
-    /// event. 0 for an update, which instead may name the version that it expects.
+    /// event. For an update, the value is 0, because an update can state the version that it expects instead.
     pub(super) since: EventId,
     pub(super) what: RiderContent,
     pub(super) place: RiderPlace,
@@ -158,7 +158,7 @@ impl Rider {
         }
     }
 
-    /// Adds the callers of an equal rider to this one.
+    /// Adds the callers of an equal rider to this rider.
     pub(super) fn join(&mut self, same: Self) {
         self.since = self.since.max(same.since);
         match (&mut self.what, same.what) {
@@ -179,13 +179,13 @@ impl Rider {
         true
     }
 
-    /// Removes callers that have disconnected. Returns true if no caller waits for this rider and no decider can still
-    /// accept it, so that it can be removed.
+    /// Removes callers that have disconnected. Returns true if the rider can be removed, because no caller waits for it
+    /// and no decider can still accept it.
     pub(super) fn is_forgotten(&mut self) -> bool {
         match &mut self.what {
             RiderContent::Query { callers, .. } => callers.is_empty(),
             RiderContent::Update { callers, .. } => {
-                // A caller may have disconnected before its update was added, and then could not remove itself.
+                // A caller may have disconnected before its update was added. Such a caller could not remove itself.
                 callers.retain(|caller| !caller.reply.is_closed());
                 callers.is_empty() && self.place == RiderPlace::Waits
             }
@@ -216,7 +216,7 @@ impl Rider {
         Some(callers.swap_remove(at).reply)
     }
 
-    /// Returns true if the caller of an update chose its id.
+    /// Returns true if this is an update whose id was chosen by its caller.
     pub(super) fn is_named(&self) -> bool {
         matches!(&self.what, RiderContent::Update { is_named: true, .. })
     }

@@ -1,4 +1,5 @@
-//! Riders (queries and updates) on their way to the worker of their run, and the results of submitting them.
+//! Riders (queries and updates) that are being submitted to the worker of their run, and the results of submitting
+//! them.
 
 use history::{ProposedUpdate, Start, Timestamp};
 use store::HeadKey;
@@ -16,18 +17,18 @@ pub(crate) enum QuerySubmission {
     Waits(Uuid, ListKey),
     /// Another run continues the query's run and is about to start.
     Continued(Box<NewQuery>),
-    /// The query is for this run, which is not the newest one.
+    /// The query is for this run, which is not the newest run of its workflow id.
     Earlier(Box<NewQuery>, Uuid),
 }
 
-/// An update on its way to the worker of its run.
+/// An update that is being submitted to the worker of its run.
 pub(crate) struct SubmittedUpdate {
     pub(crate) asked: ProposedUpdate,
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
-    /// Channel for the update's outcome, until the update is added to the run's riders.
+    /// Channel for the update's outcome. Taken when the update is added to the run's riders.
     pub(crate) reply: Option<oneshot::Sender<UpdateTurnOutcome>>,
-    /// Start of a run, used if no run is open.
+    /// Parameters of the run to start if no run is open.
     pub(crate) start: Option<Box<Start>>,
 }
 
@@ -42,7 +43,7 @@ impl SubmittedUpdate {
     ) -> Result<(), Refusal> {
         let Some(reply) = self.reply.take() else { return Ok(()) };
         let new = NewUpdate { asked: self.asked.clone(), is_named: self.is_named, caller: self.caller, reply };
-        // A new run has no rejections, so the result cannot be one.
+        // A new run has no rejections, so the ignored result cannot be a rejection.
         riders.put_update(key, run_id, new, now).map(drop)
     }
 
@@ -56,7 +57,8 @@ impl SubmittedUpdate {
 pub(crate) enum UpdateSubmission {
     /// The update waits at this run for a decider that polls this list.
     Waits(Uuid, ListKey),
-    /// A run was started for the update, which waits for the decider of the run's first turn.
+    /// A run was started for the update. The update waits until a decider that polls this list takes the run's first
+    /// turn.
     Started(Uuid, ListKey),
     /// Another run continues the update's run and is about to start.
     Continued,

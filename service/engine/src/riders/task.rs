@@ -1,6 +1,6 @@
-//! Separate tasks for riders that no turn will take. For queries this is a query task. For updates it is a speculative
-//! turn, which is recorded only if an update is accepted or the decider makes decisions (ADR 10). Handing out either
-//! causes no write and no event.
+//! Separate tasks for riders (queries and updates) that no turn will take. For queries, the separate task is a query
+//! task. For updates, it is a speculative turn, which is recorded only if an update is accepted or the decider makes
+//! decisions (ADR 10). Handing out either kind of task causes no write and no event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use crate::run::request::Alone;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Registry, TurnWait};
 
-/// Timeout of a query task. After it the queries wait for another task, because the decider may have failed. Our
+/// Timeout of a query task. When it ends, the queries wait for another task, because the decider may have failed. Our
 /// choice: long enough to rebuild the state from a long history, and short enough to fit twice into the default wait of
 /// a query.
 const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
@@ -114,7 +114,7 @@ impl RequestReply {
             RiderKind::Query => {
                 self.metrics.ask_tasks.inc();
                 if self.riders.is_waiting(key, run_id, kind) {
-                    // More riders wait than one task takes, so another task is offered.
+                    // More riders wait than this task takes, so another task is offered.
                     self.offer_riders(key, loaded, kind);
                 }
                 Granted::Queries { task: number, last_event_id, version: run.version, previous_started_event_id }
@@ -127,12 +127,12 @@ impl RequestReply {
         };
         let span = match kind {
             RiderKind::Query => SpanId::of_run(run_id),
-            // Id that its DeciderScheduled event will have, if it is recorded.
+            // Id that the turn's DeciderScheduled event will have if the turn is recorded.
             RiderKind::Update => SpanId::of_event(run_id, last_event_id + 1),
         };
         Some(Grant {
-            // The task is not in the run's history, so the poll is not recorded either. If the task is lost, another
-            // one is created.
+            // The task is not in the run's history, so the poll is not recorded. If the task is lost, another task is
+            // created.
             poll: None,
             returner: Some(self.lists.undelivered.returner()),
             undelivered: Undelivered::ConnectionClosed,
@@ -168,17 +168,18 @@ impl RequestReply {
         wait: Duration,
     ) -> tokio::task::AbortHandle {
         let (this, key) = (Arc::clone(self), key.clone());
-        // Spawned as a separate task: losing the riders drops their timer, which would abort the timer's own task.
+        // This work runs in a separate task, because it drops the riders' timer. Dropping the timer aborts the task in
+        // which this function runs.
         let lose = move || this.clone().background.spawn(async move { this.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
     }
 
-    /// Returns the reason why the turn that would take the riders waiting on `list` has not been started.
+    /// Returns the reason why the turn that would take the riders has not been started. The riders wait on `list`.
     pub(super) async fn turn_wait(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<TurnWait> {
         self.lookup.turn_wait(key, run_id, list, self.clock.now()).await
     }
 
-    /// Lets the run's worker check its riders, because their states or the run have changed.
+    /// Makes the run's worker check its riders, because the run or the states of its riders have changed.
     pub(crate) fn check_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
         let (this, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {

@@ -26,14 +26,14 @@ use crate::riders::waiting::WaitingCaller;
 use crate::run::request::Alone;
 use crate::{EventRange, Refusal, RunRef};
 
-/// Delay before the next attempt to find the successor of a run. Our choice.
+/// Delay before the service looks again for the successor of a run. Our choice.
 const SUCCESSOR_WAIT: Duration = Duration::from_millis(10);
 
-/// If other nodes may write to a run: interval at which the run is read while a caller waits for an accepted update to
-/// be completed. Our choice.
+/// Interval at which the run is read while a caller waits for the completion of an accepted update. The run is read
+/// only if other nodes may write to it. Our choice.
 const SHARED_CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// Reason in the error for an update that a decider took and did not answer.
+/// Reason in the error for an update that a decider has taken without answering it.
 const UNANSWERED: &str = "unanswered";
 
 /// Number of a turn's events that are read at once to find the version of the run after the turn.
@@ -52,9 +52,9 @@ pub struct UpdateRequest {
     pub identity: Option<String>,
     /// Name of the caller's credential.
     pub by: Option<CallerName>,
-    /// Expected version of the run. The update fails if the run has another version when the update would be recorded.
+    /// Expected version of the run. If the run has another version when the update would be recorded, the update fails.
     pub if_version: Option<EventId>,
-    /// Start of a run, used if no run is open. The run's first turn validates the update.
+    /// Parameters of the run to start if no run is open. The new run's first turn validates the update.
     pub start: Option<Box<Start>>,
 }
 
@@ -67,13 +67,14 @@ pub struct UpdateProgress {
     pub run_id: Uuid,
     /// True if this call started the run.
     pub started: bool,
-    /// Id of the update's UpdateCompleted event, or of its UpdateAccepted event while it is not completed.
+    /// Id of the update's UpdateCompleted event. While the update is not completed, id of its UpdateAccepted event.
     pub event_id: EventId,
-    /// Version of the run after the update was completed, and the result. `None` while it is not completed.
+    /// Version of the run after the update was completed, and the update's result. `None` while the update is not
+    /// completed.
     pub done: Option<(EventId, Option<Payload>)>,
 }
 
-/// Start of a run for an update, and the id of the run once it is started.
+/// Start of a run for an update, with the run's id once the run is started.
 struct Beginning {
     start: Option<Box<Start>>,
     began: Option<Uuid>,
@@ -86,10 +87,11 @@ impl RequestReply {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] as the decider answers; [`Refusal::UpdateTimedOut`] if
-    /// no decider answers in time; a fault of the rules if the run has closed or does not have the expected version.
-    /// With a start also the errors of [`Commands::start`](crate::Commands::start), and [`Refusal::AfterStart`] if the
-    /// run was started but the update failed.
+    /// * [`Refusal::UpdateRejected`] and [`Refusal::UpdateFailed`] if the decider responds so.
+    /// * [`Refusal::UpdateTimedOut`] if no decider responds in time.
+    /// * A fault of the rules if the run has closed or does not have the expected version.
+    /// * With a start: the errors of [`Commands::start`](crate::Commands::start), and [`Refusal::AfterStart`] if the
+    ///   run was started but the update failed.
     pub async fn update(
         self: &Arc<Self>,
         at: &RunRef,
@@ -100,7 +102,7 @@ impl RequestReply {
             Some(_) => drop(self.registry.domain_in_use(&at.domain).await?),
             None => self.registry.must_know(&at.domain).await?,
         }
-        // Must happen before anything is recorded, because it can fail.
+        // Counting the request as waiting can fail, so it must happen before anything is recorded.
         crate::base::admission::count_waiting()?;
         let is_named = update.update_id.is_some();
         let UpdateRequest { update_id, name, input, identity, by, if_version, start } = update;
@@ -132,8 +134,9 @@ impl RequestReply {
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
-        // True if a decider of another node may have the update, either because the caller has sent the same id to that
-        // node, or because a node to which it was lent has not replied.
+        // True if a decider of another node may have the update. There are two such cases:
+        // * The caller chose the id, so it may have sent the update to another node earlier.
+        // * A node to which the update was lent has not replied.
         let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {
             let caller = self.ids.op();
@@ -168,8 +171,8 @@ impl RequestReply {
                     continue;
                 }
                 Err(Refusal::RunNotCurrent { workflow_id, run_id, current }) => {
-                    // The run is not the newest, so it cannot accept the update. Only an outcome that it recorded
-                    // earlier can be returned.
+                    // The run is not the newest of its workflow id, so it cannot accept the update. Only an outcome
+                    // that the run has recorded earlier can be returned.
                     let earlier = self.reader.load_run(&key, run_id).await?;
                     let mut run = Box::new(earlier.run().clone());
                     self.marks.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
@@ -190,7 +193,7 @@ impl RequestReply {
             };
             return match heard {
                 UpdateTurnOutcome::Continued => continue,
-                // The run has closed in the meantime, so a new run can be started for the update.
+                // The run has closed in the meantime, so a new run can be started for the update in the next iteration.
                 UpdateTurnOutcome::Refused(Refusal::Fault(Fault::RunClosed { .. })) if beginning.start.is_some() => {
                     continue;
                 }
@@ -200,8 +203,8 @@ impl RequestReply {
         }
     }
 
-    /// Waits for the outcome of an update. If the wait ends first, returns the update's state as the error, or `None`
-    /// if the update is no longer among the riders.
+    /// Waits for the outcome of an update. If the wait ends first, returns the update's state as the error. The state
+    /// is `None` if the update is no longer among the riders.
     async fn await_outcome(
         &self,
         part: WaitingCaller<'_>,
@@ -225,7 +228,7 @@ impl RequestReply {
         place: Option<RiderPlace>,
         list: &ListKey,
     ) -> Refusal {
-        // True if a decider has the update, or its answer is about to arrive.
+        // True if the update no longer waits. Either a decider has the update, or its answer is about to arrive.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
         let waits_for = if waits { self.turn_wait(key, run_id, list).await } else { None };
@@ -242,8 +245,7 @@ impl RequestReply {
     ) -> Result<UpdateProgress, Refusal> {
         let (key, at) = (at.key(), RunRef { run_id: Some(run_id), ..at.clone() });
         loop {
-            // Creates a new watcher in each iteration: after a change of the set of nodes, the old one is no longer
-            // notified.
+            // Creates a new watcher in each iteration, because a change of the set of nodes drops existing watchers.
             let mut watching = self.watchers.watch(&key);
             let loaded = self.lookup.look_up(&at).await?;
             let mut run = Box::new(loaded.run().clone());
@@ -287,7 +289,7 @@ impl RequestReply {
     ) -> Result<UpdateTurnOutcome, Refusal> {
         let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
         let (mut answer, mut version) = (None, event_id);
-        // Finds the version of the run after the turn, because the first caller got that version.
+        // Finds the version of the run after the turn, because the first caller got this version.
         loop {
             let read = self.reader.read_page(key, loaded, &page).await?;
             let count = read.events.len();
@@ -320,7 +322,7 @@ impl RequestReply {
         }
     }
 
-    /// Returns the outcome of an update in the run `of`, which is this run or an earlier one. Returns `None` if the
+    /// Returns the outcome of an update in the run `of`, which is this run or an earlier run. Returns `None` if the
     /// outcome is no longer known.
     pub(crate) async fn ended_in(
         &self,

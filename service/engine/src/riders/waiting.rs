@@ -1,14 +1,14 @@
-//! All riders (queries and updates) at this node. They are only in memory and may be lost: their callers wait and send
-//! them again, and the id of an update prevents it from being applied twice.
+//! All riders (queries and updates) at this node. They are only in memory and may be lost. If a rider is lost, its
+//! waiting callers send it again. The id of an update prevents the update from being applied twice.
 //!
-//! A rider waits until a task takes it. This is the next turn that starts or, if no turn is outstanding, a separate
-//! task, which causes no write and no event. A rider is never added to a task that was already handed out. Concurrent
-//! callers that send the same query to the same run share one rider, and so do callers that send updates with the same
-//! id. The worker of a run adds its riders and assigns them to tasks, so that the answer to a query reflects every
-//! event that was recorded before the query was added.
+//! A rider waits until a task takes it. This task is the next turn that starts or, if no turn is outstanding, a
+//! separate task. A separate task causes no write and no event. A rider is never added to a task that was already
+//! handed out. Concurrent callers that send the same query to the same run share one rider. Callers that send updates
+//! with the same id share one rider, too. The worker of a run adds the run's riders and assigns them to tasks. Thus the
+//! answer to a query reflects every event that was recorded before the query was added.
 //!
-//! An update that was handed out to a decider is kept until the task ends, even if no caller waits for it any more, so
-//! that the decider's answer can be matched to it.
+//! An update that was handed out to a decider is kept until the task ends, even if no caller waits for the update. Thus
+//! the decider's answer can be matched to the update.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,16 +28,16 @@ use crate::riders::rejections::Rejections;
 use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
 use crate::{QueryOutcome, Refusal, SeenVersion};
 
-/// Maximum number of different queries of a run at the same time, and the same for updates. Our choice: the number of
-/// queries that one task can take; each update costs a turn or a part of one.
+/// Maximum number of different queries that wait for a run at the same time. The same maximum applies to updates. Our
+/// choice: one task can take this number of queries; each update costs a turn or a part of a turn.
 const RIDERS_PER_RUN_MAX: usize = history::limits::QUERY_RESULTS_MAX;
 
-/// Maximum total size in bytes of the queries of a run, including ids, names and inputs, and the same for its updates.
-/// Our choice: 32 inputs of the maximum size.
+/// Maximum total size in bytes of the queries that wait for a run, including ids, names and inputs. The same maximum
+/// applies to updates. Our choice: 32 inputs of the maximum size.
 const RIDER_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum number of callers at a node that wait for answers to queries. Our choice: each takes about half a kilobyte,
-/// in addition to its connection.
+/// Maximum number of callers at a node that wait for answers to queries. Our choice: at about half a kilobyte each, the
+/// callers take at most 50 MB, in addition to their connections.
 const ASKERS_MAX: usize = 100_000;
 
 /// A query that is about to be added to a run's riders.
@@ -76,13 +76,13 @@ pub(crate) struct WaitingCaller<'a> {
 }
 
 impl WaitingCaller<'_> {
-    /// Removes the caller and returns the rider's state. Returns `None` if the rider is gone, because its answer is
-    /// about to arrive.
+    /// Removes the caller and returns the rider's state. Returns `None` if the rider no longer exists, because its
+    /// answer is about to arrive.
     pub(crate) fn leave(self) -> Option<RiderPlace> {
         self.riders.leave(self.key, self.caller, |_| true)
     }
 
-    /// Removes the caller unless a task has taken the rider. Returns true if the caller was removed.
+    /// Removes the caller if its rider is still waiting for a task. Returns true if the caller was removed.
     pub(crate) fn leave_if_waiting(&self) -> bool {
         self.riders.leave(self.key, self.caller, |place| place == RiderPlace::Waits).is_some()
     }
@@ -109,7 +109,7 @@ impl Riders {
         self.query_callers.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of updates.
+    /// Returns the number of updates among the riders.
     pub(crate) fn updates(&self) -> usize {
         self.updates.load(Ordering::SeqCst)
     }
@@ -127,8 +127,8 @@ impl Riders {
     }
 
     /// Adds a query to a run, or adds its caller to an equal query. If the caller has already seen the current version,
-    /// the query is [held](RiderPlace::Held) until the run changes. If a turn is outstanding, the query waits for that
-    /// turn instead, whose answer also serves callers that watch for changes.
+    /// the query is [held](RiderPlace::Held) until the run changes. If a turn is outstanding, the query waits for this
+    /// turn instead. The answer of the turn also serves callers that watch for changes.
     pub(crate) fn put_query(&self, key: &HeadKey, run: &Run, new: NewQuery) -> Result<(), Refusal> {
         let NewQuery { query, seen, caller: id, reply } = new;
         let query_callers = self.query_callers();
@@ -145,8 +145,8 @@ impl Riders {
         put(&mut self.lock(), key, Rider { id, run_id, since: run.last_event_id, what, place, own: None })
     }
 
-    /// Adds an update to a run, or adds its caller to the update with the same id. An update that was recently rejected
-    /// is not added; its outcome is returned.
+    /// Adds an update to a run, or adds its caller to the update with the same id. If the update was recently rejected,
+    /// does not add it and returns the rejection.
     pub(crate) fn put_update(
         &self,
         key: &HeadKey,
@@ -165,12 +165,12 @@ impl Riders {
         Ok(None)
     }
 
-    /// Removes a caller of an update. Returns the channel for the outcome.
+    /// Removes a caller of an update. Returns the channel for the update's outcome.
     pub(crate) fn take_back(&self, key: &HeadKey, caller: u64) -> Option<oneshot::Sender<UpdateTurnOutcome>> {
         self.with(key, |riders| riders.iter_mut().find_map(|rider| rider.take_back(caller)))
     }
 
-    /// Removes a caller if `may` returns true for the state of its rider. Returns that state.
+    /// Removes a caller if `may` returns true for the state of the caller's rider. Returns that state.
     fn leave(&self, key: &HeadKey, caller: u64, may: impl Fn(RiderPlace) -> bool) -> Option<RiderPlace> {
         self.with(key, |riders| {
             let rider = riders.iter_mut().find(|rider| rider.has_caller(caller) && may(rider.place))?;
@@ -179,14 +179,14 @@ impl Riders {
         })
     }
 
-    /// Assigns riders to a turn that is handed out. If delivery of the turn failed and it is handed out again, it also
-    /// keeps the riders assigned before.
+    /// Assigns riders to a turn that is handed out. If the turn is handed out again because its delivery failed, it
+    /// also takes the riders that are already assigned to it.
     pub(crate) fn take_with_turn(&self, key: &HeadKey, run: &Run, turn: TurnId, taker: &Taker) -> TakenAlong {
         self.lose(key, By::Turn(turn));
         self.take(key, run, &Carrier::Turn(turn, taker))
     }
 
-    /// Assigns the waiting riders that a task may take to it.
+    /// Assigns to a task the waiting riders that the task may take.
     pub(crate) fn take(&self, key: &HeadKey, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
         self.with(key, |riders| take(riders, run, takes))
     }
@@ -196,8 +196,8 @@ impl Riders {
         self.with(key, |riders| WithTask::of(riders.iter().filter(|rider| rider.place == RiderPlace::Out(by))))
     }
 
-    /// Marks the riders of a task while its answer is being recorded. If `judges` is false, updates are not marked,
-    /// because another delivery of the task has taken them.
+    /// Marks the riders of a task while the task's answer is being recorded. If `judges` is false, does not mark
+    /// updates, because another delivery of the task has taken them.
     pub(crate) fn begin_answering(&self, key: &HeadKey, by: By, judges: bool) -> WithTask {
         self.with(key, |riders| {
             let may = riders.iter_mut().filter(|rider| judges || rider.kind() == RiderKind::Query);
@@ -206,7 +206,7 @@ impl Riders {
         })
     }
 
-    /// Handles an answer that could not be recorded. Unless the task is lost, its decider may answer again. Returns
+    /// Handles an answer that could not be recorded. If the task is not lost, its decider may answer again. Returns
     /// true if the task had any riders.
     pub(crate) fn end_answering(&self, key: &HeadKey, by: By, is_lost: bool) -> bool {
         self.happen(key, RiderEvent::AnswerFails { by, is_lost }, |_| true)
@@ -226,23 +226,23 @@ impl Riders {
         })
     }
 
-    /// Makes a lent update wait again after it returned without a verdict. The next turn takes it.
+    /// Makes a lent update wait again after it was returned without having been accepted or rejected. The next turn
+    /// takes it.
     pub(crate) fn end_lending(&self, key: &HeadKey, run_id: Uuid, update_id: &str) {
         self.happen(key, RiderEvent::Returned, |rider| rider.is_update(run_id, update_id));
     }
 
-    /// Applies an event to the riders for which `to` returns true. Returns true if the state of any of them has
-    /// changed.
+    /// Applies an event to the riders for which `to` returns true. Returns true if the state of any rider has changed.
     fn happen(&self, key: &HeadKey, happens: RiderEvent, to: impl Fn(&Rider) -> bool) -> bool {
         self.with(key, |riders| {
-            // Not written with `any`, which would stop at the first rider that changes.
+            // `any` would stop at the first rider that changes, but all must be changed.
             let moved = riders.iter_mut().filter(|rider| to(rider)).map(|rider| rider.apply_event(happens));
             moved.filter(|moved| *moved).count() > 0
         })
     }
 
-    /// Sends answers to queries to their callers. `shown` is the newest event that the task showed; callers that
-    /// require a newer one get no answer. Answers without callers are ignored. Returns true if a caller still watches
+    /// Sends answers to queries to their callers. `shown` is the newest event that the task showed. Callers that
+    /// require a newer event get no answer. Answers without callers are ignored. Returns true if a caller still watches
     /// for changes.
     pub(crate) fn answer(
         &self,
@@ -265,7 +265,7 @@ impl Riders {
         })
     }
 
-    /// Sends the outcome of an update to its callers. If it is a rejection, remembers it.
+    /// Sends the outcome of an update to its callers. If the outcome is a rejection, remembers it.
     pub(crate) fn send_outcome(
         &self,
         key: &HeadKey,
@@ -281,9 +281,9 @@ impl Riders {
         rider.send_outcome(heard);
     }
 
-    /// Called when another node has rejected an update. Returns false and changes nothing if this node has already
-    /// passed the update to a task or to another node. Otherwise rejects the update here, also rejects any repetition
-    /// of it, and returns true.
+    /// Handles the message in which another node reports the rejection of an update. If a task or another node has
+    /// taken the update from this node, returns false and changes nothing. Otherwise rejects the update and any later
+    /// repetition of it at this node, and returns true.
     pub(crate) fn give_up(
         &self,
         key: &HeadKey,
@@ -301,7 +301,7 @@ impl Riders {
             }
             given_up = take_out(riders, run_id, update_id);
         }
-        // Must be remembered before the update can be added again.
+        // The rejection must be remembered before the update can be added again.
         self.rejections.remember(run_id, update_id, heard, now);
         tidy(&mut runs, key);
         drop(runs);
@@ -311,14 +311,14 @@ impl Riders {
         true
     }
 
-    /// Returns the outcome of an update that was recently rejected.
+    /// Returns the rejection of an update, if the update was recently rejected.
     pub(crate) fn rejection(&self, run_id: Uuid, update_id: &str, now: Timestamp) -> Option<UpdateTurnOutcome> {
         self.rejections.find(run_id, update_id, now)
     }
 
-    /// Updates the riders of a workflow id after a commit, or after a rider was added to the newest run. Riders of a
-    /// turn that has ended wait again. Callers of riders that can no longer be answered get their outcome. Returns the
-    /// kinds of riders that need a separate task.
+    /// Updates the states of the riders of a workflow id after a commit, or after a rider was added to the newest run.
+    /// Riders of a turn that has ended wait again. Callers of riders that can no longer be answered get the outcome.
+    /// Returns the kinds of riders that need a separate task.
     pub(crate) fn settle(&self, key: &HeadKey, run: &Run) -> Vec<RiderKind> {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id);
@@ -346,7 +346,8 @@ impl Riders {
         })
     }
 
-    /// Updates the queries of a closed run, which need not be the newest run. Returns true if any of them needs a task.
+    /// Updates the states of the queries that wait for a closed run. This run need not be the newest of its workflow
+    /// id. Returns true if a separate task must be created for any of these queries.
     pub(crate) fn settle_closed(&self, key: &HeadKey, run: &Run) -> bool {
         let run_id = run.started.run_id;
         self.happen(key, place::seen(run), |rider| rider.run_id == run_id && rider.kind() == RiderKind::Query);
@@ -359,7 +360,7 @@ impl Riders {
     }
 }
 
-/// Adds a rider, or adds its callers to an equal one.
+/// Adds a rider, or adds its callers to an equal rider.
 fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) -> Result<(), Refusal> {
     let riders = runs.entry(key.clone()).or_default();
     if let Some(same) = riders.iter_mut().find(|rider| rider.is_same(&new)) {

@@ -2,8 +2,8 @@
 //! effects. The functions are pure: they read no clock and change nothing. `apply_after.rs` applies the consequences in
 //! the same order.
 //!
-//! All consequences are in memory and may be lost. The store's due index wakes the run again, which restores those that
-//! matter.
+//! All consequences are in memory and may be lost. If they are, the store's due index wakes the run again, which
+//! restores the tasks, wakes and deliveries.
 
 pub(crate) mod facts;
 pub(crate) mod notice;
@@ -34,16 +34,16 @@ pub(crate) enum After {
     Report(Box<RunNotice>),
     /// Put these pollers back on their lists without a task, because the run has closed.
     ReturnPollers(Vec<Reserved>),
-    /// Record for the list's statistics that a task was started, or that a started task has ended or waits again.
+    /// Update the list's statistics: a task was started, or a started task has ended or waits again.
     InFlight { list: ListKey, run_id: Uuid, scheduled_event_id: EventId, hold: Hold },
-    /// Take a task off its list because it must not be started any more, for example because its run was terminated.
+    /// Take a task off its list because it must no longer be started, for example because its run was terminated.
     Withdraw { list: ListKey, run_id: Uuid, scheduled_event_id: EventId },
-    /// Schedule the run's next wake for this time; `None` if none is needed.
+    /// Schedule the run's next wake for this time; `None` if the run needs no wake.
     Wake(Option<Timestamp>),
     /// Update the run's riders (waiting queries and updates). Riders of a turn that has ended can be taken by the next
     /// turn.
     SettleRiders,
-    /// Send a task, which this commit started for a waiting poller, to that poller.
+    /// Send a task to the waiting poller for which this commit has started the task.
     Grant(Box<Reserved>),
     /// Put a task that waits for a poll on its list.
     Offer(ListKey, WaitingTask),
@@ -51,7 +51,7 @@ pub(crate) enum After {
     DispatchRiders,
     /// Notify the run's watchers of its progress.
     Notify(RunProgress),
-    /// Schedule a wake of the schedule that started the run.
+    /// Wake the schedule that started the run, at this time.
     WakeSchedule(HeadKey, Timestamp),
     /// Remember that a started task was sent to this poll. If the response to the poll is lost, the task is sent again.
     Remember(PollId, ListKey, WaitingTask),
@@ -61,7 +61,7 @@ pub(crate) enum After {
     Deliver { effects: Vec<Effect>, round: u32 },
 }
 
-/// Change of a task that is in flight, which means that it was started and has not ended.
+/// Start or end of a task. Between them, the task is in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// The task was started after it had waited for this duration.
@@ -87,15 +87,15 @@ pub(crate) struct CommitCounts {
 
 /// Consequences of a commit that failed or must be retried.
 pub(crate) struct AfterFailure<'a> {
-    /// Pollers whose tasks were not started, or possibly not started if the outcome of the commit is unknown.
+    /// Pollers whose tasks were not started, or may not have been started because the outcome of the commit is unknown.
     pub(crate) reserved: Vec<Reserved>,
     /// The error of the commit; `None` if the commit is retried.
     pub(crate) refusal: Option<&'a Refusal>,
-    /// True if the run must be woken soon, because the commit may or may not have started its tasks.
+    /// True if the run must be woken soon. Needed because the failed commit may have started its tasks.
     pub(crate) wakes_again: bool,
 }
 
-/// Inputs from which the consequences of a commit are computed, except for the run's state.
+/// Data from which the consequences of a commit are computed, in addition to the run's state.
 pub(crate) struct MadeWith {
     /// Id of the run that was committed.
     pub(crate) run_id: Uuid,
@@ -106,18 +106,18 @@ pub(crate) struct MadeWith {
     pub(crate) reserved: Vec<Reserved>,
     /// Tasks of the commit for which no poller waited.
     pub(crate) unmatched: Vec<(ListKey, WaitingTask)>,
-    /// Delivery round of this commit, even if other nodes have committed later rounds: within a round, each effect is
-    /// delivered by one node only.
+    /// Delivery round of this commit. It is used even if other nodes have committed later rounds, because within a
+    /// round each effect is delivered by only one node.
     pub(crate) round: u32,
 }
 
-/// Returns the consequences of a commit that failed with this error, or that is retried if there is no error.
+/// Returns the consequences of a commit that failed with `refusal`. If `refusal` is `None`, the commit is retried.
 pub(crate) fn of_failure(reserved: Vec<Reserved>, refusal: Option<&Refusal>) -> AfterFailure<'_> {
     AfterFailure { reserved, refusal, wakes_again: refusal.is_some() }
 }
 
-/// Returns the consequences of a successful commit. `next` is the run's state after it, or a later state if other nodes
-/// have already written further commits.
+/// Returns the consequences of a successful commit. `next` is the run's state after the commit. If other nodes have
+/// already written further commits, `next` is a later state.
 pub(crate) fn of_commit(
     key: &HeadKey,
     before: Option<&StoredRun>,
@@ -142,15 +142,14 @@ pub(crate) fn of_commit(
     if run.started.run_id == run_id {
         for reserved in reserved {
             let (scheduled_event_id, poll) = (reserved.scheduled_event_id, reserved.poller.taker.poll);
-            // If the outcome of the commit was unknown for a while, another node may have sent the task to another
-            // poll.
+            // While the outcome of the commit was unknown, another node may have sent the task to another poll.
             let poll = poll.filter(|poll| next.body.links.sent.poll_of(scheduled_event_id) == Some(*poll));
             after.extend(poll.map(|poll| remember(key, run, scheduled_event_id, poll)));
             after.push(After::Grant(Box::new(reserved)));
         }
         after.extend(unmatched.into_iter().map(|(list, task)| After::Offer(list, task)));
     } else {
-        // The run of this commit has closed since, so its tasks must not be handed out.
+        // The run of this commit has closed in the meantime, so its tasks must not be handed out.
         after.push(After::ReturnPollers(reserved));
     }
     after.push(After::DispatchRiders);
@@ -167,15 +166,16 @@ pub(crate) fn of_commit(
     after
 }
 
-/// Returns the consequences of loading a run: the polls to which its started tasks were sent must be remembered.
+/// Returns the consequences of loading a run: remember to which polls its started tasks were sent.
 pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
     let sent = loaded.body.links.sent.iter();
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
-/// Returns the consequences of a wake, apart from those of its commit: all tasks and effects of the run that memory may
-/// have lost. Tasks that are already on their list stay there. `before` and `round` are the outbox and its round when
-/// the wake began, because effects that became ready since then are already being delivered.
+/// Returns the consequences of a wake, in addition to those of its commit. These consequences offer all tasks and
+/// deliver all effects of the run that memory may have lost. Tasks that are already on their list stay on it. `before`
+/// and `round` are the outbox and its round when the wake began. Effects that became ready later are not included,
+/// because they are already being delivered.
 pub(crate) fn of_wake(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
@@ -253,7 +253,7 @@ fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
     is_held && run.is_open()
 }
 
-/// Describes the start of a task. The task either waited before this commit or was created by it.
+/// Describes the start of a task. The task waited before this commit, or this commit created it.
 fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
     let (since, at) = match side {
         Side::Decider => {
@@ -283,7 +283,8 @@ fn hold_ended(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventI
     Hold::Ends { failed_try: failed.map(|activity| activity.activity_type.clone()) }
 }
 
-/// Adds the tasks that are no longer in flight, then those that were started.
+/// Adds an [`InFlight`](After::InFlight) for each task that is no longer in flight, and then for each task that was
+/// started.
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
     let mut add_changes = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);

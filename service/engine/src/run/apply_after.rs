@@ -71,8 +71,8 @@ impl RunContext {
         self.metrics.matched_at_once.inc();
         match self.grant(key, next, scheduled_event_id, start, &poller.taker) {
             Some(grant) => poller.grant(grant),
-            // Only happens if the commit's outcome was unknown and other nodes have written further commits. The task
-            // is recovered by its timeout.
+            // Happens only if the outcome of the commit was unknown for some time and other nodes have written further
+            // commits. The task is recovered by its timeout.
             None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task has moved on"),
         }
     }

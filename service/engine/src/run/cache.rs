@@ -1,4 +1,4 @@
-//! Cache of the most recently used runs, bounded by size. An evicted run is loaded again when it is needed.
+//! Cache of the most recently used runs, bounded by size. An evicted run is loaded again when a request needs it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,7 +17,7 @@ struct CacheEntries {
     bytes: usize,
 }
 
-/// Cells of the runs in memory, by workflow id.
+/// Cells in memory, by workflow id. A cell contains the newest run and the requests to it.
 pub(crate) struct Cache {
     entries: Mutex<CacheEntries>,
     bytes_max: usize,
@@ -49,8 +49,8 @@ impl Cache {
         cell
     }
 
-    /// Sets the size of a cell after use; `None` if the cell holds no state. Such a cell is removed unless it is in
-    /// use.
+    /// Sets the size of a cell after use; `None` if the cell has no run in memory. A cell without a run is removed
+    /// unless it is in use.
     pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         let mut entries = self.lock();
         let CacheEntries { by_key, bytes: sum } = &mut *entries;
@@ -58,8 +58,8 @@ impl Cache {
             return;
         };
         *sum -= entry.bytes;
-        // If only the cache and this caller own the cell, it can be removed. If there are more owners, another caller
-        // is about to use it.
+        // If only the cache and this caller refer to the cell, it can be removed. Otherwise another caller is about to
+        // use the cell.
         match bytes {
             None if Arc::strong_count(cell) <= 2 => drop(by_key.pop(&cell.key)),
             _ => {

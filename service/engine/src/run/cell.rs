@@ -1,11 +1,11 @@
-//! The part of memory for one workflow id: its newest run, and the requests that wait for the run.
+//! Memory for one workflow id: its newest run, and the requests that wait for the run.
 
 use store::HeadKey;
 
 use crate::commit::state::CachedRun;
 use crate::run::inbox::Inbox;
 
-/// State in memory of one workflow id.
+/// Newest run of one workflow id in memory, with its inbox.
 pub(crate) struct RunCell {
     pub(crate) key: HeadKey,
     pub(crate) inbox: Inbox,

@@ -1,4 +1,5 @@
-//! Starts child runs. A start is an effect that the parent run owes, and may be delivered more than once.
+//! Starts child runs. The start of a child is an effect that the parent run must deliver. It may be delivered more than
+//! once.
 
 use history::{EffectResult, OutboundAction, OutboundEffect, Transition};
 
@@ -7,8 +8,8 @@ use crate::run::request::{EffectOutcome, EffectSource};
 use crate::run::worker::RunWorker;
 
 impl RunWorker<'_> {
-    /// Starts a child at most once. The run id is fixed by the effect, and a run that exists or has existed is not
-    /// started again.
+    /// Starts a child at most once: the effect determines the run id, and a run with an id that exists or has existed
+    /// is not started again.
     pub(crate) async fn run_child_start(
         &mut self,
         source: &EffectSource,
@@ -31,7 +32,7 @@ impl RunWorker<'_> {
                 if !is_free && self.state.invalidate_if_served_from_cache(before) {
                     continue;
                 }
-                // The child may have closed, and another run of the same workflow id may have started since.
+                // The child may have closed already, and a newer run of the same workflow id may have replaced it.
                 if context.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
                     return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));
                 }

@@ -13,14 +13,14 @@ use crate::run::runs::Runs;
 use crate::run::start::start_of;
 use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasImported, WasReset};
 
-/// Maximum number of times that a deletion checks whether the effects that the runs owe to other runs are delivered.
+/// Maximum number of times that a deletion checks whether the runs have delivered their effects on other runs.
 const CHECKS_MAX: u32 = 10;
 
-/// Number of the check after which the deletion wakes the run, which begins another round of deliveries. This happens
-/// only once, because a new round ends the deliveries of the previous one.
+/// Number of the check after which the deletion wakes the run. The wake begins another round of deliveries. The run is
+/// woken only once, because a new round ends the deliveries of the previous round.
 const CHECK_WITH_ROUND: u32 = 4;
 
-/// Pause between two of these checks.
+/// Pause between two checks of a deletion.
 const CHECK_WAIT: Duration = Duration::from_millis(50);
 
 /// Commands that callers send to runs.
@@ -31,8 +31,8 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Returns the start that a request body describes, completed with the defaults of its domain and its workflow
-    /// type.
+    /// Returns the parameters of the start that a request body describes. Missing fields get the defaults of the domain
+    /// and the workflow type.
     ///
     /// # Errors
     ///
@@ -46,7 +46,8 @@ impl Commands {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], a [`Fault`](history::Fault) if the start is not
-    /// allowed, or an error of the store. Nothing was recorded, except possibly with [`Refusal::OutcomeUnknown`].
+    /// allowed, or an error of the store. Nothing is recorded, but after [`Refusal::OutcomeUnknown`] the start may be
+    /// recorded.
     pub async fn start(&self, domain: &str, start: Start) -> Result<Started, Refusal> {
         let domain = self.registry.domain_in_use(domain).await?.name;
         let key = HeadKey::new(&*domain, &*start.workflow_id);
@@ -58,7 +59,7 @@ impl Commands {
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start), and an error if there is no such run or if it is not the current run.
+    /// As for [`start`](Self::start). In addition, an error if there is no such run or if it is not the newest run.
     pub async fn submit(&self, at: &RunRef, command: Command) -> Result<Admitted, Refusal> {
         self.submit_as(at, command, Author::default()).await
     }
@@ -73,20 +74,21 @@ impl Commands {
         let admitted =
             self.runs.submit(&at.key(), |reply| RunRequest::command(at.run_id, command, author, reply)).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&admitted, at.run_id) {
-            // Returns an error that distinguishes an earlier run from one that never existed.
+            // If the run does not exist, this fails with the error for an unknown run, instead of the error for a run
+            // that is not the newest.
             self.reader.load_run(&at.key(), run_id).await?;
         }
         admitted
     }
 
-    /// Starts a new run that continues another run from one of its events. Without a run id, it continues the newest
-    /// run. The newest run is terminated if it is open.
+    /// Starts a new run that continues another run from one of its events. If `at` has no run id, the new run continues
+    /// the newest run. If the newest run is open, it is terminated.
     ///
     /// # Errors
     ///
     /// [`InvalidResetPoint`](history::Fault::InvalidResetPoint), [`ResetNotPossible`](history::Fault::ResetNotPossible)
-    /// or another fault, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. Nothing was
-    /// recorded, except possibly with [`Refusal::OutcomeUnknown`].
+    /// or another fault, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or an error of the store. Nothing is
+    /// recorded, but after [`Refusal::OutcomeUnknown`] the reset may be recorded.
     pub async fn reset(&self, at: &RunRef, reset: Reset) -> Result<WasReset, Refusal> {
         self.registry.must_know(&at.domain).await?;
         check_operator(&reset.operator)?;
@@ -108,8 +110,8 @@ impl Commands {
         self.runs.submit(&key, |reply| Alone::Import { imported, reply }).await
     }
 
-    /// Deletes a run, or all runs of the workflow id if no run id is given. Before that, waits until the effects that
-    /// the runs owe to other runs are delivered. Returns the number of deleted runs.
+    /// Deletes a run. If `at` has no run id, deletes all runs of the workflow id. Before a deletion, waits until the
+    /// runs have delivered their effects on other runs. Returns the number of deleted runs.
     ///
     /// # Errors
     ///

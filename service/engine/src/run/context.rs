@@ -1,4 +1,4 @@
-//! Dependencies of a run's worker. The workers of all runs share them.
+//! Dependencies of the workers of runs. All workers share them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::run::effects::Effects;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics};
 
-/// Dependencies of a run's worker.
+/// Dependencies of the workers of runs.
 pub(crate) struct RunContext {
     pub(crate) runs: Arc<Runs>,
     pub(crate) store: Arc<dyn Store>,

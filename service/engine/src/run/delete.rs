@@ -15,9 +15,9 @@ use crate::{Deletion, Refusal};
 const LIST_ROWS: usize = 1_000;
 
 impl RunWorker<'_> {
-    /// Deletes a run, or all runs of the workflow id. Returns `None` if runs still owe effects to other runs. All these
-    /// effects are in the outbox of the newest run, but the content of an effect is in the history of the run that
-    /// caused it, so no run can be deleted before (ADR 5).
+    /// Deletes a run, or all runs of the workflow id. Returns `None` if runs have undelivered effects on other runs.
+    /// The outbox of the newest run lists all these effects. But the content of an effect is in the history of the run
+    /// that caused it. Therefore no run can be deleted before all effects are delivered (ADR 5).
     pub(crate) async fn run_delete(
         &mut self,
         run_id: Option<Uuid>,
@@ -26,7 +26,8 @@ impl RunWorker<'_> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         loop {
-            // Reads the state from the store, because a cached state is not reliable enough for a deletion.
+            // Reads the state from the store, because a deletion must not be based on a cached state, which may be
+            // outdated.
             self.state.forget();
             self.start_successor().await?;
             let current = self.loaded().await?.map(|loaded| loaded.run().clone());
@@ -49,7 +50,7 @@ impl RunWorker<'_> {
                 }
                 let (reason, identity) = (deletion.reason.clone(), deletion.identity.clone());
                 let terminate = Command::Terminate { reason, details: None, identity, key: None, child_policy: None };
-                // If another command has closed the run in the meantime, the next iteration handles that.
+                // If another command has closed the run in the meantime, the next iteration finds the closed run.
                 let author = Author::named(deletion.by.clone());
                 self.run_command(run, Some((&terminate, &author)), &mut attempt).await?;
                 continue;
@@ -57,7 +58,7 @@ impl RunWorker<'_> {
             if self.state.known().is_some_and(|loaded| !loaded.body.links.outbox.is_empty()) {
                 return Ok(None);
             }
-            // The newest run is deleted last. While it exists, an interrupted deletion can be repeated.
+            // The newest run is deleted last. As long as it exists, an interrupted deletion can be repeated.
             let earlier = if run_id.is_none() { context.drop_earlier(key, current_id).await? } else { 0 };
             if let Some(current_id) = current_id {
                 self.state.forget();
@@ -84,7 +85,7 @@ impl RunContext {
         loop {
             let read = self.store.list(&query, page.as_ref()).await?;
             for row in read.rows.iter().filter(|row| current.is_none_or(|current| row.run != *current.as_bytes())) {
-                // The store's index may still list a run that was deleted.
+                // The store's index may still list a run that was already deleted.
                 if self.store.load_run(key, row.run).await?.is_some() {
                     self.store.drop_run(key, row.run).await?;
                     count += 1;

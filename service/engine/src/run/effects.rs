@@ -1,5 +1,5 @@
 //! Delivers effects, which are actions of one run on another run (ADR 5). A delivery first applies the effect to the
-//! target run, then records the result at the run that owes the effect.
+//! target run. Then it records the result in the source run, which removes the effect from its outbox.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ use crate::{Metrics, Refusal, commit::head};
 /// Maximum number of effects of one run that are delivered concurrently. Our choice.
 const EFFECTS_AT_ONCE: usize = 64;
 
-/// Number of remembered effects above which a target run checks which of them are still owed by their sources, and
-/// drops the others.
+/// Number of received effects that a target run remembers without a check. If it remembers more, it checks which of
+/// them are still in the outboxes of their source runs, and forgets all others.
 const SEEN_MAX: usize = 4;
 
-/// Returns true if a command records the result of an effect that the run does not owe in this state.
+/// Returns true if a command records the result of an effect that is no longer in the run's outbox, or never was.
 pub(crate) fn is_settled(command: &Command, transition: &Transition) -> bool {
     let (holder, outbox) = (transition.run().started.run_id, &transition.links().outbox);
     matches!(command, Command::SettleEffect { owner, event_id, .. } if !outbox.owes_for(holder, *owner, *event_id))
 }
 
-/// Applies an effect to the target run if the source run still owes it.
+/// Applies an effect to the target run if the effect is still in the outbox of the source run.
 pub(crate) fn apply_owed_effect(
     owed: Option<Result<bool, Refusal>>,
     transition: &mut Transition,
@@ -44,8 +44,8 @@ pub(crate) fn apply_owed_effect(
     if !owed.unwrap_or(Ok(false))? {
         return Ok(EffectOutcome::Moot);
     }
-    // If the run cannot remember the effect, it must not apply it, because a second delivery would apply it again. The
-    // source run delivers it again later.
+    // If the run has no space to remember the effect, it must not apply the effect, because a second delivery would
+    // apply it again. The source run delivers the effect again later.
     let seen = &transition.links().seen;
     let is_new = outbound.origin().is_some_and(|origin| seen.find(origin).is_none());
     if is_new && !seen.has_space() {
@@ -56,12 +56,12 @@ pub(crate) fn apply_owed_effect(
 }
 
 /// Returns true if a child can never be started: its start is not allowed, or its initial state is too large for the
-/// store. Unreadable bytes in the store are not such a permanent failure, because they may be restored.
+/// store. Unreadable data in the store does not count as permanent, because the data may be restored.
 fn never_starts(kind: EffectKind, refusal: &Refusal) -> bool {
     kind == EffectKind::StartChild && matches!(refusal, Refusal::Fault(_) | Refusal::RunTooLarge { .. })
 }
 
-/// Effects that a run owes, with the state from which their content is read.
+/// Effects of a source run, and the state of the source run from which the content of the effects is read.
 struct Bundle {
     key: HeadKey,
     started: RunStart,
@@ -83,7 +83,8 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// Returns, for each effect in a batch of requests, whether its source still owes it according to the store.
+    /// Returns, for each effect in a batch of requests, whether the effect is still in its source run's outbox in the
+    /// store.
     pub(crate) async fn still_owed(
         &self,
         key: &HeadKey,
@@ -91,28 +92,29 @@ impl Effects {
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
-            // This must happen before checking what is owed. Then an effect that is settled in between is either still
-            // in `seen` or no longer owed. In the other order, an effect could be found owed, be dropped from `seen` a
-            // moment later, and be applied again.
+            // Settled effects must be forgotten before `is_owed` is called. If an effect is settled between the two
+            // steps, it is then either still in `seen` or no longer in the outbox. With the opposite order, an effect
+            // could be found in the outbox, then be removed from `seen`, and be applied again.
             self.forget_settled(&key.domain, transition).await;
         }
         join_all(sources.iter().map(async |source: &&EffectSource| self.is_owed(source).await)).await
     }
 
-    /// Returns true if the source run still owes the effect.
+    /// Returns true if the effect is still in the outbox of its source run.
     pub(crate) async fn is_owed(&self, source: &EffectSource) -> Result<bool, Refusal> {
         let Some((holder, outbox)) = self.outbox_of(&source.key).await? else { return Ok(false) };
         Ok(outbox.owes_in(source.round, &source.effect.held_by(holder, source.run_id)))
     }
 
-    /// Reads the outbox of a workflow id from the store, together with the id of the newest run, which holds the
-    /// outbox. Returns `None` if the runs have expired. They expire only after all their effects are settled.
+    /// Reads the outbox of a workflow id from the store, together with the id of the newest run, which has the outbox.
+    /// Returns `None` if the runs have expired. Runs expire only after all their effects are settled.
     async fn outbox_of(&self, key: &HeadKey) -> Result<Option<(Uuid, Outbox)>, Refusal> {
         let Some(found) = self.store.load(key).await? else { return Ok(None) };
         Ok(Some((Uuid::from_bytes(found.run), head::decode_links(&found.body)?.outbox)))
     }
 
-    /// Drops the effects in `seen` that are no longer owed, because they cannot be delivered again.
+    /// Forgets the received effects that are no longer in the outboxes of their source runs. They cannot be delivered
+    /// again.
     async fn forget_settled(&self, domain: &Arc<str>, transition: &mut Transition) {
         let seen: Vec<Origin> = transition.links().seen.iter().map(|seen| seen.origin.clone()).collect();
         let checks = seen.iter().map(async |origin| {
@@ -120,7 +122,7 @@ impl Effects {
             match self.outbox_of(&key).await {
                 Ok(Some((holder, outbox))) => outbox.owes_for(holder, origin.run_id, origin.event_id),
                 Ok(None) => false,
-                // If the source cannot be read, the effect is kept.
+                // If the outbox of the source run cannot be read, the effect is kept.
                 Err(_) => true,
             }
         });
@@ -129,8 +131,8 @@ impl Effects {
     }
 
     /// Starts delivering effects. A failed delivery is repeated at the run's next wake, whose time is in the store.
-    /// `round` is that of the commit that made the effects ready, even if other nodes have committed since: within a
-    /// round, each effect is delivered by one node only.
+    /// `round` is the round of the commit that made the effects ready. It is used even if other nodes have committed
+    /// since, because within a round each effect is delivered by only one node.
     pub(crate) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, effects: Vec<Effect>, round: u32) {
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
@@ -156,10 +158,10 @@ impl Effects {
 
     async fn deliver_one(&self, bundle: &Bundle, effect: Effect) -> Result<(), Refusal> {
         let (key, round) = (&bundle.key, bundle.round);
-        // The content of an effect of an earlier run is read from that run's history.
+        // The content of an effect that an earlier run has caused is read from the history of that run.
         let earlier = match effect.of {
             Some(owner) => match self.reader.load_run(key, owner).await {
-                // The earlier run has expired, and the content of the effect with it.
+                // The earlier run has expired. The content of the effect was lost with its history.
                 Err(Refusal::UnknownRun { .. }) => {
                     return self.settle(key, owner, effect, round, EffectResult::Unknown).await;
                 }
@@ -179,7 +181,7 @@ impl Effects {
         let outbound = Box::new(outbound.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = HeadKey::new(&*key.domain, &*outbound.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
-        // If the effect is moot, it is already settled, or another node delivers it.
+        // If the result is `Moot`, the effect is already settled or another node delivers it.
         let taken = self.runs.submit(&target, |reply| RunRequest::effect(source, outbound, reply)).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);

@@ -13,8 +13,8 @@ use crate::run::context::RunContext;
 
 impl RunContext {
     /// Returns a started task for its poller. `start` is the number that
-    /// [`start_task`](crate::lists::sync_match::start_task) returned. Returns `None` if the task is no longer the
-    /// poller's.
+    /// [`start_task`](crate::lists::sync_match::start_task) returned. Returns `None` if the task no longer belongs to
+    /// this poller.
     pub(crate) fn grant(
         &self,
         key: &HeadKey,
@@ -24,7 +24,7 @@ impl RunContext {
         taker: &Taker,
     ) -> Option<Grant> {
         let run = loaded.run();
-        // If the outcome of the commit was unknown for a while, another node may have sent the task to another poll.
+        // While the outcome of the commit was unknown, another node may have sent the task to another poll.
         if loaded.body.links.sent.poll_of(scheduled_event_id) != taker.poll {
             return None;
         }
@@ -41,10 +41,11 @@ impl RunContext {
             (run.list_of_held_turn().to_owned(), what)
         } else {
             let activity = run.activities.get(&scheduled_event_id)?;
-            // If the outcome of the commit was unknown for a while, this attempt may have ended and a later one may
-            // have started.
+            // While the outcome of the commit was unknown, this attempt may have ended and a later attempt may have
+            // started.
             let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
-            // Heartbeat details that an earlier attempt left.
+            // Details of the last heartbeat of an earlier attempt. Only activities with a retry policy have earlier
+            // attempts.
             let mut heartbeats = loaded.heartbeats.iter().filter(|_| activity.attempts.is_some());
             let beat = heartbeats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
             let details = beat.and_then(|beat| beat.details.clone());

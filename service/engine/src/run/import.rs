@@ -1,4 +1,4 @@
-//! Imports a closed run of another service. After that, it can be read like any other run and never changes.
+//! Imports a closed run of another service. An imported run can be read like any other run and never changes.
 //! `history::ImportedRun` defines which histories are accepted.
 
 use bytes::Bytes;
@@ -14,8 +14,8 @@ use crate::{EventRange, Refusal, WasImported};
 /// Maximum number of attempts if other nodes write to the same workflow id at the same time. Our choice.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Maximum size in bytes of the stored parts that are read to compare them with the imported run. Our choice: twice the
-/// maximum size of an imported run.
+/// Maximum size in bytes of the stored parts that are read for a comparison with the imported run. Our choice: twice
+/// the maximum size of an imported run.
 const PARTS_BYTES: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 impl RunWorker<'_> {
@@ -23,7 +23,7 @@ impl RunWorker<'_> {
         let (context, key) = (self.context, self.key);
         let run_id = imported.run_id();
         for _ in 0..ATTEMPTS_MAX {
-            // An import neither relies on a cached state nor leaves a state in the cache.
+            // An import does not rely on a cached state and leaves no state in the cache.
             self.state.forget();
             if let Some(head) = context.store.load_run(key, *run_id.as_bytes()).await? {
                 let there = context.reader.open_head(key, head).await?;
@@ -59,15 +59,15 @@ impl RunWorker<'_> {
 
 /// Position of an imported run among the runs of its workflow id.
 enum Place<'a> {
-    /// The imported run becomes the newest run and replaces this one, if there is one.
+    /// The imported run becomes the newest run. The value is the run that it replaces, if there is one.
     Newest(Option<&'a StoredRun>),
-    /// The imported run becomes an earlier run.
+    /// The imported run becomes an earlier run. The current run remains the newest.
     Beside,
 }
 
-/// Selects the position of an imported run. The current run stays the newest if it is open, owes effects or has a
-/// successor. An imported run with a successor never becomes the newest, because the service would then start the
-/// successor, which already exists in the other service.
+/// Selects the position of an imported run. The current run remains the newest if it is open, has undelivered effects,
+/// has a successor, or started later than the imported run. An imported run with a successor never becomes the newest.
+/// Otherwise the service would start the successor, which already exists in the other service.
 fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a> {
     if imported.run().has_successor() {
         return Place::Beside;
@@ -79,8 +79,8 @@ fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a
 }
 
 impl RunContext {
-    /// Returns the head and the parts of an imported run. Every node produces the same parts, so that an interrupted
-    /// import can be repeated anywhere.
+    /// Returns the head and the parts of an imported run. Every node produces the same parts, so any node can repeat an
+    /// interrupted import.
     fn lay_out_import(&self, key: &HeadKey, base: Option<&StoredRun>, imported: &ImportedRun) -> Prepared {
         let now = self.clock.now();
         let mut transition = Transition::of(imported.run().clone());
@@ -99,7 +99,7 @@ impl RunContext {
         prepared
     }
 
-    /// Fails unless the stored run has the same history as the imported one.
+    /// Fails if the histories of the stored run and the imported run differ.
     async fn must_be_the_same(&self, key: &HeadKey, there: &StoredRun, imported: &ImportedRun) -> Result<(), Refusal> {
         let run_id = imported.run_id();
         let differs = Refusal::HistoryMismatch { run_id };
@@ -119,8 +119,9 @@ impl RunContext {
         }
     }
 
-    /// For a run without a head: fails unless its stored parts are among those about to be written. An interrupted
-    /// import of the same run may have left such parts, and so may an import of a different history.
+    /// Checks a run that has parts in the store but no head. Such parts may be left by an interrupted import of this
+    /// run, or of a run with the same id and a different history. Fails if a stored part is not among the parts that
+    /// are about to be written.
     async fn must_be_parts_of_it(&self, key: &HeadKey, head: &Head, parts: &[Part]) -> Result<(), Refusal> {
         if parts.is_empty() {
             return Ok(());

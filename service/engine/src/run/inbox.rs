@@ -1,9 +1,9 @@
-//! Inbox of a run: the requests that wait for it. The inbox guarantees that at most one worker handles them, and that
-//! there is a worker whenever requests wait.
+//! Inbox of a run: the requests that wait for it. The inbox guarantees that at most one worker handles the requests,
+//! and that there is a worker whenever requests wait.
 //!
-//! A caller that adds a request while there is no worker runs the worker in its own task. Adding a request and ending
-//! the worker use the same lock. Otherwise, a worker could find the queue empty and end just as a caller adds a request
-//! and relies on that worker.
+//! A caller that adds a request while there is no worker runs the worker in its own tokio task. Adding a request and
+//! ending the worker use the same lock. Without it, a worker could find the queue empty and end just when a caller adds
+//! a request and relies on this worker.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use crate::base::background::Background;
 use crate::run::request::{Alone, Batched, RunRequest};
 
-/// Maximum size of the payloads of one commit, in bytes. Source: the minimum part size of every store.
+/// Maximum size of the payloads of one commit, in bytes. Source: every store accepts parts of at least this size.
 const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Maximum number of requests in one commit. Our choice.
@@ -30,7 +30,7 @@ pub(crate) enum InboxItem {
 #[derive(Default)]
 struct InboxState {
     queue: VecDeque<InboxItem>,
-    /// Size in bytes of the last batch in the queue, as long as requests can be added to it.
+    /// Size in bytes of the last batch that was added to the queue.
     last_batch_bytes: usize,
     /// True while a worker handles the queue.
     is_worked_on: bool,
@@ -66,7 +66,7 @@ impl Inbox {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Adds a request. Returns true if there is no worker; the caller must then run one.
+    /// Adds a request. Returns true if there is no worker. In that case the caller must run a worker.
     #[must_use]
     pub(crate) fn add(&self, request: RunRequest) -> bool {
         let mut state = self.lock();
@@ -74,22 +74,23 @@ impl Inbox {
         !std::mem::replace(&mut state.is_worked_on, true)
     }
 
-    /// Begins a worker's use of the inbox, for the caller that [must run the worker](Self::add).
+    /// Begins the use of the inbox by a worker. Called only by the caller that [must run the worker](Self::add).
     pub(crate) fn begin(&self) -> Shift<'_> {
         Shift(self)
     }
 }
 
-/// A worker's use of the inbox. If it is dropped before it has ended, the waiting requests are dropped.
+/// Use of the inbox by a worker. If this value is dropped without a call of [`end`](Self::end), the waiting requests
+/// are dropped.
 pub(crate) struct Shift<'a>(&'a Inbox);
 
 impl Shift<'_> {
-    /// Takes the next item. Returns `None` if the inbox is empty; the worker must then stop, and the next caller runs
-    /// another one.
+    /// Takes the next item. Returns `None` if the inbox is empty. The worker must then stop, and the next caller runs
+    /// another worker.
     pub(crate) fn next(&mut self) -> Option<InboxItem> {
         let mut state = self.0.lock();
         let next = state.queue.pop_front();
-        // Set while the queue is locked, so that the caller of the next request starts another worker.
+        // The flag is set while the queue is locked, so that the caller of the next request starts another worker.
         state.is_worked_on = next.is_some();
         next
     }
@@ -109,8 +110,8 @@ impl Drop for Shift<'_> {
     }
 }
 
-/// A run's worker as a future. It is polled by the task of the caller that found no worker. If that caller is dropped
-/// during a commit, the future continues in a background task.
+/// A run's worker as a future. A caller that found no worker polls this future in its tokio task. If this task is
+/// dropped during a commit, the future continues in a background task.
 pub(crate) struct RunWork {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     background: Arc<Background>,
@@ -136,7 +137,7 @@ impl Future for RunWork {
 
 impl Drop for RunWork {
     fn drop(&mut self) {
-        // Without a runtime the process is ending; the callers are told that the outcome is unknown.
+        // Without a runtime, the process is ending. The callers then get the error that the outcome is unknown.
         if let Some(work) = self.work.take() {
             self.background.spawn(work);
         }
@@ -162,7 +163,7 @@ mod tests {
         RunRequest::command(None, command, Author::default(), reply)
     }
 
-    /// Returns the number of requests in a batch, or 0 for a request that is handled separately.
+    /// Returns the number of requests in a batch; 0 for a request that is handled separately.
     fn size(work: InboxItem) -> usize {
         match work {
             InboxItem::Batch(batch) => batch.len(),

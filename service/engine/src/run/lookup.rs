@@ -24,7 +24,7 @@ pub(crate) struct RunLookup {
 }
 
 impl RunLookup {
-    /// Fails unless the domain is registered.
+    /// Fails if the domain is not registered.
     ///
     /// # Errors
     ///
@@ -39,9 +39,9 @@ impl RunLookup {
         self.look_up_with(at, 0).await
     }
 
-    /// Like [`look_up`](Self::look_up), but the state includes the given event. If nodes are known to share the store,
-    /// every read goes to the store, because missing other nodes' commits would be worse than the cost of a read unit.
-    /// Otherwise a state in memory that includes the event is used.
+    /// Returns the current state of a run, like [`look_up`](Self::look_up), but including the given event. If nodes
+    /// share the store, always reads the store. This costs a read unit, but the result includes the commits of other
+    /// nodes. Otherwise uses the state in memory if it includes the event.
     pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<StoredRun, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = at.key();
@@ -49,7 +49,7 @@ impl RunLookup {
         let current = self.runs.newest(&key, is_old).await?;
         match (current, at.run_id) {
             (None, None) => Err(Refusal::unknown_workflow(&key)),
-            // The newest run may have expired while an earlier run with a longer retention period is still kept.
+            // An earlier run with a longer retention period may still exist after the newest run has expired.
             (None, Some(run_id)) => match self.reader.load_run(&key, run_id).await {
                 Err(Refusal::UnknownRun { .. }) => Err(Refusal::unknown_workflow(&key)),
                 found => found,
@@ -83,8 +83,8 @@ impl RunLookup {
         self.reader.read_page(&at.key(), &loaded, page).await
     }
 
-    /// Returns the reason why a waiting turn of the run, on task list `list`, has not been started; `None` if a decider
-    /// has the turn.
+    /// Returns the reason why the waiting turn of a run, on task list `list`, has not been started. Returns `None` if a
+    /// decider has the turn.
     pub(crate) async fn turn_wait(
         &self,
         key: &HeadKey,

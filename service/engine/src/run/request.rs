@@ -18,7 +18,7 @@ use crate::{Admitted, Deletion, Refusal, Reset, Started, WasImported, WasReset};
 /// Channel for the response to a request.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// A response and its channel. The response is sent only once the commit is durable.
+/// A response with its channel. The response is sent only once the commit is durable.
 pub(crate) struct PendingReply<T> {
     to: Reply<T>,
     answer: Option<Result<T, Refusal>>,
@@ -29,7 +29,7 @@ impl<T> PendingReply<T> {
         Self { to, answer: None }
     }
 
-    /// Sets the response. Replaces the response of an earlier attempt to commit.
+    /// Sets the response. If an earlier attempt to commit has set a response, replaces it.
     pub(crate) fn set(&mut self, answer: Result<T, Refusal>) {
         self.answer = Some(answer);
     }
@@ -44,7 +44,7 @@ impl<T> PendingReply<T> {
         drop(self.to.send(self.answer.unwrap_or(Err(Refusal::Stopping))));
     }
 
-    /// Sends this response and discards the one that was set.
+    /// Sends this response instead of the response that was set.
     pub(crate) fn send_instead(self, answer: Result<T, Refusal>) {
         drop(self.to.send(answer));
     }
@@ -88,7 +88,7 @@ pub(crate) enum Batched {
     },
     /// Applies an effect of another run, except for the start of a child.
     Effect { source: EffectSource, outbound: Box<OutboundEffect>, reply: PendingReply<EffectOutcome> },
-    /// Wakes the run: fires deadlines that are due and offers its waiting tasks.
+    /// Wakes the run: fires the deadlines that are due and offers the waiting tasks.
     Wake { reply: Reply<()> },
 }
 
@@ -104,24 +104,24 @@ pub(crate) enum Alone {
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
     /// Imports a run of another service.
     Import { imported: Box<ImportedRun>, reply: Reply<WasImported> },
-    /// Takes the run's riders (waiting queries or updates) for a poller: as a separate task, or with a turn if one
-    /// waits by now.
+    /// Takes the run's riders (waiting queries or updates) for a poller. If a turn of the run is waiting, they are
+    /// taken with this turn, otherwise as a separate task.
     TakeRiders { run_id: Uuid, kind: RiderKind, taker: Taker, reply: Reply<TakenRiders> },
     /// Adds an update to the run's riders.
     Update { run_id: Option<Uuid>, update: Box<SubmittedUpdate>, reply: Reply<UpdateSubmission> },
     /// Adds a query to the run's riders.
     Query { run_id: Option<Uuid>, query: Box<NewQuery>, reply: Reply<QuerySubmission> },
-    /// Hands out the waiting riders with a separate task if possible.
+    /// Hands out the waiting riders as a separate task if possible.
     DispatchRiders { reply: Reply<()> },
     /// Records a heartbeat. The response is true if the activity should stop.
     Heartbeat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
 }
 
-/// Run that owes an effect, and the effect's identity.
+/// Source run of an effect, and the effect's identity.
 #[derive(Debug, Clone)]
 pub(crate) struct EffectSource {
     pub(crate) key: HeadKey,
-    /// Id of the run that owes the effect.
+    /// Id of the source run, which must deliver the effect.
     pub(crate) run_id: Uuid,
     pub(crate) effect: Effect,
     /// Round in which the effect is delivered; see `Outbox::round`.
@@ -131,9 +131,10 @@ pub(crate) struct EffectSource {
 /// Outcome of delivering an effect to its target run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EffectOutcome {
-    /// The target run has applied the effect, now or earlier, or can never apply it for the given reason.
+    /// The effect is settled: the target run has applied it, possibly in an earlier delivery, or can never apply it.
+    /// The value is the result for the source run.
     Settled(EffectResult),
-    /// The source run no longer owes the effect.
+    /// The effect is no longer in the outbox of the source run.
     Moot,
 }
 
@@ -155,7 +156,7 @@ impl RunRequest {
 }
 
 impl Batched {
-    /// Returns approximately how many bytes the request adds to a commit.
+    /// Returns the approximate number of bytes that the request adds to a commit.
     pub(crate) fn bytes(&self) -> usize {
         let payload = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
         match self {

@@ -1,6 +1,6 @@
-//! Resets a run: a new run continues it from one of its events (ADR 15). This takes two commits. The first records the
-//! reset and terminates the run if it is open; the second starts the new run. Between the two commits the workflow id
-//! counts as in use, like that of any run whose successor has not started yet (ADR 9).
+//! Resets a run: a new run continues it from one of its events (ADR 15). A reset takes two commits. The first commit
+//! records the reset and terminates the run if it is open. The second commit starts the new run. Between the two
+//! commits the workflow id counts as in use, as it does for any run whose successor has not started yet (ADR 9).
 
 use history::event::ResetPlan;
 use history::{Branch, BranchReader, Branching, Event, Fault, PlannedReset, RequestKey, Transition};
@@ -13,8 +13,8 @@ use crate::run::context::RunContext;
 use crate::run::worker::RunWorker;
 use crate::{EventRange, Refusal, Reset, WasReset};
 
-/// Minimum remaining time before a run expires for which a reset is accepted, because the run must still exist when the
-/// new run starts. Our choice: longer than a slow start of the service.
+/// Minimum remaining time until a run expires for a reset of the run to be accepted. The run must still exist when the
+/// new run starts. Our choice: longer than a slow start of the service takes.
 const KEPT_AT_LEAST: history::Duration = history::Duration::from_secs(3_600);
 
 impl RunWorker<'_> {
@@ -48,7 +48,7 @@ impl RunWorker<'_> {
                 continue;
             }
             if let Err(refusal) = self.start_successor().await {
-                // The reset is recorded. The due index wakes the run, and the new run is started then.
+                // The reset is recorded. The new run is started when the due index wakes the run.
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "the run that goes on could not begin yet");
             }
             let (run_id, base_event_id) = (plan.new_run_id, event_id);
@@ -71,7 +71,8 @@ impl RunContext {
         Ok(Transition::branch(branch, reset))
     }
 
-    /// Returns the result of an earlier reset request with the same idempotency key; `None` if there was none.
+    /// Returns the result of an earlier reset request with the same idempotency key; `None` if there was no such
+    /// request.
     async fn was_reset(
         &self,
         key: &HeadKey,
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use crate::commit::{self, Draft};
 
-    /// Limits so small that the whole history moves out of the head.
+    /// Limits that are so small that the whole history moves out of the head.
     const LIMITS: Limits = Limits {
         head_soft: 1 << 10,
         head_hard: 64 << 10,
@@ -139,8 +140,8 @@ mod tests {
         Timestamp::from_millis(1_700_000_000_000 + millis)
     }
 
-    /// Returns the transition that starts the new run, for a reset of a run with many signals, each with a large
-    /// payload.
+    /// Returns the transition that starts the new run of a reset. The old run has received this number of signals, each
+    /// with a large payload.
     fn branch(signals: usize) -> Transition {
         let old = Uuid::from_u128(7);
         let mut transition = Transition::start(&Start::new("w", "t", "l"), old, at(0)).unwrap();
@@ -182,7 +183,7 @@ mod tests {
             assert_eq!(one.parts, other.parts, "{signals}");
             assert_ne!(one.next.tail, other.next.tail, "each hands its own turn out");
             assert!(one.parts.iter().all(|(_, bytes)| bytes.len() <= LIMITS.part_max));
-            // The parts together must contain the whole history.
+            // Together, the parts must contain the whole history.
             let chunks = one.parts.iter().filter(|(key, _)| matches!(key, PartKey::Chunk { .. }));
             let mut ids = Vec::new();
             for (key, bytes) in chunks {

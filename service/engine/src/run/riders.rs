@@ -1,5 +1,5 @@
-//! Riders of a run, which are queries and updates that wait for a decider. Adds riders, hands them out, and checks them
-//! against the run's state.
+//! Riders of a run, which are queries and updates that wait for a decider. This module adds riders, hands them out, and
+//! checks them against the run's state.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl RunWorker<'_> {
         Ok(())
     }
 
-    /// Returns the run's state including the commits of other nodes. Answers to riders must reflect all of them.
+    /// Returns the run's state including the commits of other nodes, because answers to riders must reflect them.
     async fn loaded_for_riders(&mut self) -> Result<&StoredRun, Refusal> {
         if self.context.nodes.is_shared() {
             self.state.forget();
@@ -54,8 +54,8 @@ impl RunWorker<'_> {
         self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))
     }
 
-    /// Takes riders for a poller. If a turn waits by now, returns that turn instead, and the poller must take it
-    /// together with the riders.
+    /// Takes riders for a poller. If a turn of the run is waiting, returns that turn instead. The poller must then take
+    /// the turn together with the riders.
     pub(crate) async fn run_take_riders(
         &mut self,
         run_id: Uuid,
@@ -86,7 +86,7 @@ impl RunWorker<'_> {
         })
     }
 
-    /// Returns a task with the queries of an earlier run.
+    /// Returns a task with the queries of an earlier run of the workflow id.
     async fn take_queries_of_earlier(&self, run_id: Uuid, taker: &Taker) -> Result<TakenRiders, Refusal> {
         match self.context.reader.load_run(self.key, run_id).await {
             Ok(loaded) => {
@@ -108,7 +108,7 @@ impl RunWorker<'_> {
             return Box::pin(self.run_update_with_start(put, &start)).await;
         }
         if context.nodes.is_shared() {
-            // Reads the state from the store, because it must include the commits of other nodes.
+            // The state must include the commits of other nodes, so it is read from the store.
             self.state.forget();
         }
         loop {
@@ -178,8 +178,8 @@ impl RunWorker<'_> {
             let heard = context.riders.rejection(run_id, &put.asked.update_id, now)?;
             Some(UpdateSubmission::Known(run_id, heard))
         });
-        // The turn that rejected the update may also have closed the run. A repeated request must not start another
-        // run.
+        // An earlier turn has rejected this update. That turn may also have closed the run, but a repeated request must
+        // not start another run.
         if let Some(known) = rejection {
             return Ok(known);
         }

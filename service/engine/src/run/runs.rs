@@ -1,5 +1,6 @@
-//! Access to all runs. A request goes into the inbox of its run, and a caller that finds no worker there runs one. The
-//! executor is a trait object, so that modules that send requests do not depend on the module that handles them.
+//! Access to all runs. A request is added to the inbox of its run. If the run has no worker, the caller runs one. The
+//! executor of requests is a trait object, so that modules that send requests do not depend on the module that handles
+//! them.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,7 +19,7 @@ use crate::run::cell::RunCell;
 use crate::run::inbox::RunWork;
 use crate::run::request::{Batched, Reply, RunRequest};
 
-/// Time by which a node delays handling a due run whose home node is another node, so that the home node can handle it
+/// Delay before a node handles a due run whose home node is another node. The delay lets the home node handle the run
 /// first. Our choice.
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
 
@@ -91,7 +92,7 @@ impl Runs {
         answered.map_err(lost)?
     }
 
-    /// Wakes one run now: fires deadlines that are due and offers its waiting tasks.
+    /// Wakes one run now: fires the deadlines that are due and offers the waiting tasks.
     ///
     /// # Errors
     ///
@@ -101,8 +102,8 @@ impl Runs {
         self.submit(key, |reply| Batched::Wake { reply }).await
     }
 
-    /// Prepares for handling a due run if nodes share the store. Gives the run's home node time to handle it first, and
-    /// drops the state in memory, which may lack commits of other nodes.
+    /// Prepares for handling a due run if nodes share the store. Gives the run's home node time to handle the run
+    /// first. Drops the state in memory, which may lack commits of other nodes.
     pub(crate) async fn leave_to_home(&self, key: &HeadKey) {
         if self.nodes.is_shared() {
             if !self.nodes.is_home(self.store.due_shard(key)) {
@@ -119,8 +120,8 @@ impl Runs {
         self.store.load(key).await?.map(StoredRun::decode).transpose()
     }
 
-    /// Returns the newest run of a workflow id from memory, or from the store if there is none in memory or `is_old`
-    /// returns true for it.
+    /// Returns the newest run of a workflow id from memory. Reads it from the store if memory has no such run, or if
+    /// `is_old` returns true for the run in memory.
     pub(crate) async fn newest(
         &self,
         key: &HeadKey,
@@ -141,8 +142,8 @@ impl Runs {
         Ok(current)
     }
 
-    /// Sets the size in memory of a cell after use. Removes the cell if `bytes` is `None`, which means that it holds no
-    /// state.
+    /// Sets the size in memory of a cell after use. `bytes` is `None` if the cell has no run in memory, and then the
+    /// cell is removed.
     pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
         self.cache.settle(cell, bytes);
     }

@@ -1,4 +1,4 @@
-//! Starts runs. Handles workflow ids that are already in use, signals and updates that come with the start, and
+//! Starts runs. Also handles workflow ids that are already in use, signals and updates that are sent with a start, and
 //! successors of runs.
 
 use history::admit::{Starting, is_cancel_request, starting, starting_for};
@@ -20,7 +20,8 @@ use crate::{EventRange, Refusal, Registry, Started};
 /// Recorded reason for the termination of a run that a new start replaces.
 const REPLACED: &str = "replaced by a new start";
 
-/// Returns the start that a request body describes, completed with the defaults of its domain and its workflow type.
+/// Returns the parameters of the start that a request body describes. Missing fields get the defaults of the domain and
+/// the workflow type.
 pub(crate) async fn start_of(
     registry: &Registry,
     domain: &str,
@@ -39,7 +40,7 @@ pub(crate) async fn start_of(
 }
 
 impl RunWorker<'_> {
-    /// Starts a run. If the start comes with an update, the update is added before a poller can take the first turn.
+    /// Starts a run. If an update is sent with the start, adds the update before a poller can take the first turn.
     pub(crate) async fn run_start(
         &mut self,
         start: &Start,
@@ -48,7 +49,7 @@ impl RunWorker<'_> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;
         let author = Author::of_start(start);
-        // If the new run replaces an open one, it needs no additional capacity in its domain or on the disk.
+        // If the new run replaces an open run, it needs no additional capacity in its domain or on the disk.
         let (mut room, mut replaces) = (None, false);
         loop {
             let before = self.state.was_cached();
@@ -87,7 +88,7 @@ impl RunWorker<'_> {
                         key: None,
                         child_policy: None,
                     };
-                    // If another command has closed the run in the meantime, the next iteration handles that.
+                    // If another command has closed the run in the meantime, the next iteration finds the closed run.
                     self.run_command(run, Some((&terminate, &author)), &mut attempt).await?;
                     replaces = true;
                     continue;
@@ -118,9 +119,9 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Starts the successor of a run that has continued as new, is retried or was reset, if the successor has not
-    /// started yet. Until then the workflow id counts as in use, and every request to the run starts the successor
-    /// first.
+    /// If a run has continued as new, is retried or was reset, starts its successor, unless the successor has already
+    /// started. Until the successor has started, the workflow id counts as in use, and every request to the run starts
+    /// the successor first.
     pub(crate) async fn start_successor(&mut self) -> Result<(), Refusal> {
         let (context, key) = (self.context, self.key);
         let mut attempt = 0;
@@ -159,7 +160,8 @@ impl RunWorker<'_> {
         }
     }
 
-    /// Admits a command to a run and commits it. Returns false if it must be tried again with the store's state.
+    /// Admits a command in this state of a run and commits the result. Returns false if nothing was committed because
+    /// the store may have a newer state. The caller must then read the newer state and admit the command in it.
     pub(crate) async fn run_command(
         &mut self,
         run: Run,
@@ -198,8 +200,9 @@ impl RunContext {
         }
     }
 
-    /// Reserves capacity for another run in its domain and checks the free disk space. If the disk has too little
-    /// space, the error is counted in metrics, except for an update, whose errors are counted elsewhere.
+    /// Reserves capacity for another run in its domain and checks the free disk space. If there is too little disk
+    /// space, counts the error in metrics. Does not count it for an update, because errors of updates are counted
+    /// elsewhere.
     async fn room_for(&self, domain: &str, start: &Start, is_for_update: bool) -> Result<Option<RunPermit>, Refusal> {
         if let Err(refusal) = self.disk.must_have_room() {
             if !is_for_update {
@@ -210,8 +213,8 @@ impl RunContext {
         self.open_runs.room_for(domain, start).await
     }
 
-    /// Decides how a start is handled, after reading all records of its idempotency key. A start counts as repeated
-    /// only if the run that it started still exists.
+    /// Decides how a start is handled, after reading all records of its idempotency key. A start is a repetition only
+    /// if the run that was started with this key still exists.
     async fn starting(
         &self,
         key: &HeadKey,
@@ -241,7 +244,7 @@ impl RunContext {
     }
 }
 
-/// Returns the signal that comes with a start. It is sent to the open run if there is one.
+/// Returns the signal that is sent with a start. If a run is open, the signal is sent to this run.
 fn signal_of(start: &Start) -> Option<Command> {
     let signal = start.signal.clone()?;
     let (name, input, identity, key) = (signal.name, signal.input, start.identity.clone(), start.key);

@@ -24,8 +24,7 @@ use crate::run::request::{Alone, Batched, EffectOutcome, EffectSource};
 use crate::run::runs::RunExecutor;
 use crate::{Admitted, Refusal};
 
-/// The worker of a run. It owns the run's state in memory while it works, and each run has at most one worker on a
-/// node.
+/// The worker of a run. While it works, it owns the run's state in memory. Each run has at most one worker on a node.
 pub(crate) struct RunWorker<'a> {
     pub(crate) context: &'a Arc<RunContext>,
     pub(crate) key: &'a HeadKey,
@@ -69,7 +68,7 @@ impl RunExecutor for RunContext {
 enum TryOutcome {
     /// All requests of the batch have their responses.
     Done,
-    /// The batch must be admitted again, to a newer state of the run.
+    /// Nothing was committed. The batch must be admitted again, in a newer state of the run.
     Again,
 }
 
@@ -79,8 +78,8 @@ impl RunWorker<'_> {
         self.context.reader.loaded(self.key, self.state).await
     }
 
-    /// Returns the size of the run's state if it stays in memory. A closed run that owes no effects is dropped, because
-    /// it is rarely read again.
+    /// Returns the size of the run's state if the state stays in memory. The state of a closed run without undelivered
+    /// effects does not stay, because it is rarely read again.
     fn keep(&mut self) -> Option<usize> {
         let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
         let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
@@ -102,8 +101,8 @@ impl RunWorker<'_> {
 
     /// Handles a request that is not part of a batch.
     async fn run_alone(&mut self, request: Alone) {
-        // Each future is boxed, so that the worker reserves memory only for batches, which are by far the most
-        // frequent.
+        // Each of these futures is boxed. Thus the worker's own future has space only for batches, which are by far the
+        // most frequent requests.
         match request {
             Alone::Start { start, reply } => drop(reply.send(Box::pin(self.run_start(&start, None)).await)),
             Alone::StartChild { source, outbound, reply } => {
@@ -179,7 +178,7 @@ impl RunWorker<'_> {
         let heartbeats = loaded.heartbeats.clone();
         let outbox = loaded.body.links.outbox.clone();
         let mut transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
-        // This check must happen after the run was loaded and before the commit.
+        // This check must be between the loading of the run and the commit.
         let sources = batch.iter().filter_map(|request| match request {
             Batched::Effect { source, .. } => Some(source),
             Batched::Command { .. } | Batched::Take { .. } | Batched::Wake { .. } => None,
@@ -214,7 +213,7 @@ impl RunWorker<'_> {
         Ok(TryOutcome::Done)
     }
 
-    /// Handles a wake that records no events. Writes only if the time of the next wake in the store must change.
+    /// Handles a wake that records no events. Writes only if the time of the run's next wake must change in the store.
     async fn wake_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
         let Some(loaded) = self.state.known() else {
             return Ok(Some(()));
@@ -268,8 +267,8 @@ struct BatchSummary {
     refuses: bool,
 }
 
-/// Admits requests in order, each to the state that the previous requests left. `owed` has, for each effect in the
-/// batch, whether its source run still owes it.
+/// Admits requests in order. Each request is admitted in the state that results from the previous requests. `owed`
+/// contains, for each effect in the batch, whether the effect is still in the outbox of its source run.
 fn admit(
     key: &HeadKey,
     batch: &mut [Batched],
@@ -307,7 +306,7 @@ fn admit(
             }
             Batched::Wake { .. } => {
                 summary.wakes = true;
-                // An error here means that no deadline is due yet.
+                // This fails if no deadline is due yet. The wake then records nothing.
                 drop(transition.admit(&Command::FireDeadlines { heartbeats: heartbeats.to_vec() }, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }
@@ -316,7 +315,7 @@ fn admit(
     summary
 }
 
-/// Returns true if a command failed because of the run's state, so that it may be admitted to another state.
+/// Returns true if a command failed because of the run's state, so that it may succeed with another state.
 fn depends_on_state(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Fault(fault) => fault.depends_on_state(),
@@ -324,7 +323,7 @@ fn depends_on_state(refusal: &Refusal) -> bool {
     }
 }
 
-/// Sends the response to a request if the workflow id has no run.
+/// Responds to a request to a workflow id that has no run.
 fn answer_without_run(key: &HeadKey, request: Batched) {
     match request {
         Batched::Take { reply, .. } => drop(reply.send(Ok(None))),
@@ -381,7 +380,8 @@ fn admitted(transition: &mut Transition, command: &Command, before: EventId, out
             Some(transition.run().version)
         }
         // Events were recorded that the decider has not seen. No version of the run equals the state that the decider
-        // knows, so the version at the start of the turn is used.
+        // knows, which lacks these events but includes its own decisions. Therefore the version at the start of the
+        // turn is used.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => {
             Some(turn.started_event_id)
         }

@@ -17,29 +17,31 @@ use crate::{Refusal, lists::backlog};
 /// Maximum number of attempts for a commit that conflicts with other commits or that the store did not apply.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// Pause after the first attempt that the store did not apply. Doubled after each further attempt.
+/// Pause after the first attempt that the store did not apply. The pause doubles after each further attempt.
 const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
 
-/// Maximum pause after the second conflict with another commit. Doubled after each further conflict. The actual pause
-/// is random, so that competing nodes do not collide again. There is no pause after the first conflict, because most
-/// conflicts are between two nodes only.
+/// Maximum pause after the second conflict with another commit. The maximum doubles after each further conflict. The
+/// actual pause is random, so that competing nodes do not collide again. There is no pause after the first conflict,
+/// because most conflicts are between two nodes only.
 const RACE_WAIT: Duration = Duration::from_millis(5);
 
 /// Outcome of a commit.
 enum CommitOutcome {
     /// The store has exactly this commit.
     Applied,
-    /// The store has this newer state. It either includes the commit or belongs to a later run that followed it.
+    /// The store has this newer state. Either it includes the commit, or it belongs to a later run of the workflow id
+    /// that was started after the commit.
     AppliedThenSuperseded(Box<StoredRun>),
-    /// The store does not have the commit and never will, because it has a conflicting one.
+    /// The store does not have the commit and will never have it, because it has a conflicting commit.
     Conflict,
-    /// The store has neither the commit nor a conflicting one. The commit can be retried.
+    /// The store has neither the commit nor a conflicting commit. The commit can be retried.
     NotApplied,
 }
 
 impl RunWorker<'_> {
-    /// Commits a transition and in the same commit starts its new tasks for waiting pollers (sync match). Returns
-    /// `None` if the requests must be admitted again to the store's state.
+    /// Commits a transition. In the same commit, starts its new tasks for which pollers wait (sync match). Returns
+    /// `None` if nothing was committed because the store may have a newer state. The requests must then be admitted
+    /// again, in the newer state.
     pub(crate) async fn write(
         &mut self,
         mut transition: Transition,
@@ -114,8 +116,8 @@ impl RunWorker<'_> {
 }
 
 impl RunContext {
-    /// Prepares a commit: selects its operation id and the time of the next wake. A transition without changes comes
-    /// from a wake of a run whose tasks still wait.
+    /// Prepares a commit: selects its operation id and the time of the next wake. A transition without changes results
+    /// from a wake of a run whose tasks are still waiting.
     async fn lay_out(
         &self,
         key: &HeadKey,
@@ -158,9 +160,9 @@ impl RunContext {
         Ok(())
     }
 
-    /// Commits until the outcome is known. If the outcome of a write is unknown, exactly the same commit is tried
-    /// again. Because a commit names the version that it follows, the store applies it at most once, even if the first
-    /// write arrives late.
+    /// Commits until the outcome is known. If the outcome of a write is unknown, tries exactly the same commit again. A
+    /// commit names the version that it follows, so the store applies it at most once, even if the first write arrives
+    /// late.
     async fn commit_until_known(
         &self,
         key: &HeadKey,
@@ -175,8 +177,8 @@ impl RunContext {
             let wait = match self.store.commit(key, expect.clone(), head, parts).await {
                 Ok(Cas::Won) => return Ok(CommitOutcome::Applied),
                 Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(CommitOutcome::Conflict),
-                // The conflicting commit may be an earlier attempt of this one, or a retry by the store's client
-                // library, and other nodes may have written further commits.
+                // The conflicting commit may be this commit: an earlier attempt, or a retry by the store's client
+                // library, may have been applied. Other nodes may have written further commits on top of it.
                 Ok(Cas::Lost(_)) => match Box::pin(self.find_op(key, op)).await {
                     Ok(Some(found)) => return Ok(CommitOutcome::AppliedThenSuperseded(Box::new(found))),
                     Ok(None) => return Ok(CommitOutcome::Conflict),
@@ -204,22 +206,23 @@ impl RunContext {
             tokio::time::sleep(wait.unwrap_or(ATTEMPT_WAIT * 2_u32.saturating_pow(*attempt))).await;
             *attempt += 1;
             if doubt.is_none() {
-                // No write can still be in progress, so it is better to start again from the store's current state.
+                // No write of this commit can still be in progress. The store's state may have changed, so the requests
+                // are admitted again.
                 return Ok(CommitOutcome::NotApplied);
             }
         }
     }
 
-    /// Returns how many times the waiting tasks of a run have been offered, including this time. The pauses between
-    /// offers grow with this number. Before the pauses become long, this writes rows for the run to the backlog. If the
-    /// rows cannot be written, the number stays so low that the pauses remain short.
+    /// Returns the number of times that the waiting tasks of a run have been offered to their lists, including the
+    /// current offer. The pauses between offers grow with this number. Before the pauses become long, writes rows for
+    /// the run to the backlog. If the rows cannot be written, limits the number so that the pauses remain short.
     async fn offers_after(&self, key: &HeadKey, base: &StoredRun, now: Timestamp) -> u32 {
         let offers = base.body.offers.saturating_add(1);
         if offers < LATE_OFFERS || self.lists.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
     }
 
-    /// Returns the due time to store. Keeps the stored time if it is early enough and moving it would cost an
-    /// additional write.
+    /// Returns the due time to store. If the stored time is early enough and a change would cost an additional write,
+    /// returns the stored time.
     fn due_to_store(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
         match (stored, need) {
@@ -230,8 +233,8 @@ impl RunContext {
         }
     }
 
-    /// Returns the run's state in the store if it contains the commit with this operation id, whose outcome was
-    /// unknown.
+    /// Returns the run's state in the store if it contains the commit with this operation id. Called after a write of
+    /// this commit had an unknown outcome.
     async fn find_op(&self, key: &HeadKey, op: u64) -> Result<Option<StoredRun>, Refusal> {
         let Some(head) = self.store.load(key).await? else {
             return Ok(None);

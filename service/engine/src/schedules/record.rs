@@ -1,4 +1,4 @@
-//! Stored form of a schedule: a head with the schedule's next time for the due index, and a row for lists.
+//! Stored form of a schedule: a head with the next scheduled time for the due index, and a row for lists.
 
 use history::{Fault, Schedule, ScheduleState, ScheduleTimes, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -41,14 +41,14 @@ impl ScheduleRecord {
         }
     }
 
-    /// Returns the times of the schedule. The specification was validated before it was stored, so an error means
-    /// damaged data.
+    /// Returns the calculator of the schedule's times. The specification was validated before it was stored, so an
+    /// error means that the stored data is damaged.
     pub(super) fn times(&self) -> Result<ScheduleTimes, Refusal> {
         let garbled = |fault: Fault| Refusal::Corrupt { what: format!("a schedule: {fault}") };
         ScheduleTimes::new("spec", &self.schedule.spec).map_err(garbled)
     }
 
-    /// Returns the head that stores the schedule and replaces `before`.
+    /// Returns the head that stores the schedule. It replaces the head `before`.
     pub(super) fn head(&self, id: Uuid, before: Option<&Head>, now: Timestamp) -> Result<Head, Refusal> {
         let due = self.state.due(self.schedule.rules(), &self.times()?, id, now);
         let body = serde_json::to_vec(self).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;

@@ -1,8 +1,9 @@
-//! Wake of a schedule: reads the state of the schedule's runs, decides which actions are due, and executes them.
+//! Wake of a schedule: reads the state of the runs that the schedule has started, decides which actions are due, and
+//! executes them.
 //!
-//! A decision is stored before it is executed (ADR 14). If a node stops in between, the record still lists the action
-//! as being started and has an entry in the due index. The next node starts the action with the same idempotency key,
-//! and therefore only once.
+//! A decision is stored before it is executed (ADR 14). If a node stops between these steps, the record still lists the
+//! action as being started, and the schedule is in the due index. The next node starts the action with the same
+//! idempotency key, so the action is started only once.
 
 use futures_util::future::join_all;
 use history::{Action, Command, ObservedRun, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, Timestamp};
@@ -15,8 +16,8 @@ use super::record::ScheduleRecord;
 use crate::base::records::domain_of_schedule;
 use crate::{Refusal, RunRef};
 
-/// Maximum number of rounds of a wake. Each round decides and starts up to sixteen actions, or has a conflict with
-/// another node. Our choice.
+/// Maximum number of rounds of a wake. In a round, up to sixteen actions are decided and started, or the round ends
+/// with a conflict with another node. Our choice.
 const ROUNDS_MAX: u32 = 1_000;
 
 /// Recorded reason for the termination of a run that the schedule's next action replaces.
@@ -34,7 +35,7 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// An error of the store. The due index still lists the schedule, so remaining actions are executed later.
+    /// An error of the store. The schedule is still in the due index, so the remaining actions are executed later.
     pub(crate) async fn wake(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.runs.leave_to_home(key).await;
         let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
@@ -72,8 +73,8 @@ impl Scheduler {
             } else {
                 self.agenda.set(key, head.due.map(Timestamp::from_millis));
             }
-            // Nothing was decided in this round, so only actions that failed in the previous round are left. They must
-            // wait.
+            // Nothing was decided in this round. Only actions that failed in the previous round are left, and they must
+            // wait for the next wake.
             if !has_changed && round > 0 {
                 return Ok(());
             }
@@ -139,7 +140,7 @@ impl Scheduler {
         Ok((workflow_id, started.run_id))
     }
 
-    /// Ends a run. If the call is repeated, the same run is ended only once.
+    /// Ends a run. A repeated call has no further effect.
     async fn end(&self, domain: &str, id: Uuid, run: &Running) -> Option<ActionDone> {
         let how = run.end?;
         let (reason, identity) = (Some(REPLACED.to_owned()), None);

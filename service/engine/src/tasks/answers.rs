@@ -18,8 +18,8 @@ use crate::run::request::{Alone, RunRequest};
 use crate::tasks::Tasks;
 use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind};
 
-/// Number of events after a lost turn that are searched for its outcome. Our choice: a turn ends before that many other
-/// events are recorded.
+/// Number of events after a lost turn that are searched for the turn's outcome. Our choice: far more than are usually
+/// recorded before a turn ends.
 const LOSS_EVENTS_MAX: usize = 1_000;
 
 impl Tasks {
@@ -41,9 +41,9 @@ impl Tasks {
         self.mint.open_activity(token)
     }
 
-    /// Fails if no decider has the token's task any more, so that an old token does not give access to a run forever. A
-    /// task without an event is known only to the node that handed it out; for such tokens of other nodes this check
-    /// succeeds.
+    /// Fails if the token's task is no longer with a decider. An old token therefore does not give access to a run
+    /// forever. A task without an event is known only to the node that handed it out. For such a task of another node,
+    /// this check always succeeds.
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
         let key = token.key();
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
@@ -67,17 +67,17 @@ impl Tasks {
         self.answer_turn_with(token, command, Vec::new(), Vec::new()).await
     }
 
-    /// Admits a decider's answer, and sends the results of queries to their callers. A result is matched to its callers
-    /// by the query's id; results without a waiting caller are ignored. Results of the turn's updates, and of updates
-    /// that earlier turns accepted, are recorded in the same commit as the decisions.
+    /// Admits a decider's answer, and sends the results of queries to their callers. The query's id identifies the
+    /// callers for a result. Results without a waiting caller are ignored. Results of updates are recorded in the same
+    /// commit as the decisions. These are updates of the turn, or updates that earlier turns accepted.
     ///
     /// # Errors
     ///
-    /// As for [`answer_turn`](Self::answer_turn), and:
+    /// As for [`answer_turn`](Self::answer_turn), and in addition:
     ///
     /// * a fault for an answer to a query that was not sent to this run, for a second answer to the same query, and for
-    ///   decisions in answer to a task that has only queries,
-    /// * [`Refusal::QueryTaskLost`] if the task has only queries and none of them has a waiting caller any more,
+    ///   decisions if the task has only queries,
+    /// * [`Refusal::QueryTaskLost`] if the task has only queries and all callers of these queries have stopped waiting,
     /// * [`Fault::UnknownUpdate`] for an answer to an update that is not part of the turn and was not accepted by an
     ///   earlier turn.
     pub async fn answer_turn_with(
@@ -90,8 +90,8 @@ impl Tasks {
         self.answer_turn_warned(token, command, results, updates).await.map(drop)
     }
 
-    /// Admits a decider's answer with results of queries and updates. Returns warnings about decisions that are
-    /// recorded but are probably mistakes. If another node records the answer, there are no warnings.
+    /// Admits a decider's answer with results of queries and updates. Returns warnings about recorded decisions that
+    /// are probably mistakes. If another node records the answer, returns no warnings.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Tasks {
         results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<Vec<Warning>, Refusal> {
-        // A longer list was already truncated when the request was parsed.
+        // A longer list was truncated during parsing, but only to a length that still exceeds the maximum.
         let (found, max) = (updates.len(), limits::UPDATE_RESULTS_MAX);
         if found > max {
             let problem = format!("has {found} entries, at most {max} are allowed");
@@ -196,7 +196,7 @@ impl Tasks {
         Ok(context)
     }
 
-    /// Adds the registration of a type. Each type is read once, even if several decisions name it.
+    /// Adds the registration of a type to `known`. Each type is read only once, even if several decisions name it.
     async fn look_up<D: TypeKind>(
         &self,
         domain: &str,
@@ -271,8 +271,8 @@ impl Tasks {
     }
 }
 
-/// Returns the error for an answer with a valid token, if the workflow id now has another run or none. As long as the
-/// token's run is kept, the error describes that run, as if it had no successor.
+/// Returns the error for an answer with a valid token if the token's run is no longer the newest run of its workflow
+/// id. While the token's run is kept, the error describes the state of this run.
 pub(super) async fn refusal_of_its_run(
     reader: &RunReader,
     key: &HeadKey,

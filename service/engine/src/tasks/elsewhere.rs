@@ -1,4 +1,4 @@
-//! Passes answers to turns to another node, if that node has the turn's updates and must record the answer.
+//! Passes the answer to a turn to the node that holds the turn's updates, because that node must record the answer.
 
 use history::admit::must_hold;
 use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};
@@ -10,12 +10,12 @@ use crate::tasks::answers::refusal_of_its_run;
 use crate::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken};
 
 impl Tasks {
-    /// Returns the node that has the updates of a turn; `None` if it is this node.
+    /// Returns the node that holds the updates of a turn; `None` if this node holds them.
     pub(super) fn recorder_of<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
         token.node.as_deref().filter(|node| token.judges && self.nodes.address() != Some(*node))
     }
 
-    /// Passes an answer to another node. If that node has failed, its updates and the turn are lost.
+    /// Passes an answer to another node. If that node has failed, the turn and the node's updates are lost.
     pub(super) async fn pass_answer(
         &self,
         node: &str,
@@ -26,7 +26,8 @@ impl Tasks {
     ) -> Result<(), Refusal> {
         let what = match command {
             Command::CompleteTurn { answer, .. } => {
-                // Not sent, because the other node looks up the registered types itself.
+                // `decision_context` is not sent, because the node that records the answer looks up the registered
+                // types itself.
                 let TurnAnswer { decisions, context, awaiting, next_task_list, decision_context: _ } = *answer;
                 Passed::Completed { decisions, context, awaiting, next_task_list }
             }
@@ -57,8 +58,8 @@ impl Tasks {
                 if token.speculative.is_some() {
                     return Err(self.request_reply.speculation_lost(&key, token).await);
                 }
-                // Records the turn as failed, so that another decider can take the next turn at once instead of after
-                // the timeout.
+                // Records the turn as failed, so that another decider can take the next turn at once. Otherwise the
+                // next turn would have to wait for the timeout of this turn.
                 let (turn, reason) = (token.turn, Some("node-lost".to_owned()));
                 let fail = Command::FailTurn { turn, reason, details: None };
                 let (run_id, author) = (Some(token.run_id), Author::default());

@@ -20,7 +20,7 @@ pub(super) struct ReadEvents {
 }
 
 impl Tasks {
-    /// Reads the context and the events of a task up to event `last`. The events in `shown` are appended; they are not
+    /// Reads the context and the events of a task up to event `last`. Appends the events in `shown`, which are not
     /// recorded yet.
     pub(super) async fn read_events(
         &self,
@@ -59,8 +59,8 @@ impl Tasks {
         Ok(ReadEvents { events, bytes, next, context })
     }
 
-    /// Reads the context of the last completed turn, if the event that has it is in the window but not among those
-    /// returned with the task.
+    /// Reads the context of the last completed turn. Needed if the event with the context is in the window but not
+    /// among the events that are returned with the task.
     async fn read_context(
         &self,
         source: &RunEvents<'_>,

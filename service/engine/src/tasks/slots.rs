@@ -1,5 +1,5 @@
-//! Exchanges, which are polls for several tasks at once. An exchange has slots, and each slot gets one task when a task
-//! arrives.
+//! Exchanges, which are polls for several tasks at once. An exchange has slots. Each slot gets one task, as tasks
+//! arrive.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ use crate::lists::{ListKey, Side, Taker};
 use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
 use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over};
 
-/// Maximum size in bytes of the tasks that are returned together, and therefore of an exchange's response, or of one
-/// line of a streamed response. Our choice: the maximum size of a request, as documented in `docs/exchanges.md`.
+/// Maximum size in bytes of the tasks that are returned together, in the response to an exchange or in one line of a
+/// streamed response. Our choice: the maximum size of a request, as documented in `docs/exchanges.md`.
 pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Maximum size of one more task in bytes: a full window, its riders (queries and updates), and the context of the run.
+/// Maximum size of a single task in bytes: a full window, its riders (queries and updates), and the context of the run.
 const TASK_BYTES_MAX: usize = EVENTS_BYTES_MAX + TASK_RIDER_BYTES_MAX + 2 * history::limits::PAYLOAD_BYTES_MAX;
 
-/// Returns true if one more task can be added to tasks of this total size.
+/// Returns true if one more task of any size can be added to tasks of this total size.
 fn has_room(bytes: usize) -> bool {
     bytes + TASK_BYTES_MAX <= EXCHANGE_BYTES_MAX
 }
 
-/// Slots of an exchange that wait for tasks of one list. Drop this value only if the caller has disconnected: tasks on
-/// their way to a slot are then returned. Otherwise end the wait with [`Tasks::last_turns`] or
-/// [`Tasks::last_activities`].
+/// Slots of an exchange that wait for tasks of one list. Drop this value only if the caller has disconnected, because
+/// tasks that are being sent to a slot are then returned to the list. Otherwise end the wait with [`Tasks::last_turns`]
+/// or [`Tasks::last_activities`].
 pub struct Slots {
     lists: Arc<TaskLists>,
     background: Arc<Background>,
@@ -43,13 +43,13 @@ pub struct Slots {
     earlier: Vec<PollId>,
     events: TaskEvents,
     deadline: Instant,
-    /// Slots that are not on the list, or are on it on standby, in descending order.
+    /// Free slots in descending order: slots that are not on the list, and slots that are on the list on standby.
     free: Vec<u32>,
     /// Number of slots that wait on the list or are reserved by a commit.
     waits: usize,
     waiting: Option<WaitingSlots>,
-    /// True if the slots in `waiting` were taken off their list. Only slots that a commit has reserved can still get
-    /// tasks.
+    /// True if the slots in `waiting` were taken off their list. Afterwards only slots that a commit has reserved can
+    /// get tasks.
     is_withdrawn: bool,
     /// Started tasks that did not fit into the previous response. The next call returns them.
     held_over: Vec<(u32, Grant)>,
@@ -57,7 +57,7 @@ pub struct Slots {
 }
 
 impl Tasks {
-    /// Begins a poll for several tasks at once. When the poll is repeated, `slots` has only the slots that have
+    /// Begins a poll for several tasks at once. If the poll is a repetition, `slots` contains only the slots that have
     /// received no task.
     ///
     /// # Errors
@@ -103,10 +103,12 @@ impl Tasks {
         })
     }
 
-    /// Waits for decider tasks and returns each with its slot. Returns none if the wait has ended or all slots have a
-    /// task. The tasks together have at most [`EXCHANGE_BYTES_MAX`]; the next call returns those that do not fit. If a
-    /// task cannot be read, its slot stays free, and the task is returned to the list. It is left to time out instead
-    /// if the data of its run is damaged.
+    /// Waits for decider tasks and returns each with its slot. The result is empty if the wait has ended or all slots
+    /// have a task. The total size of the tasks is at most [`EXCHANGE_BYTES_MAX`]; the next call returns tasks beyond
+    /// this size.
+    ///
+    /// If a task cannot be read, its slot stays free and the task is returned to the list. If the cause is damaged data
+    /// of the task's run, the task is left to time out instead.
     ///
     /// # Errors
     ///
@@ -124,9 +126,9 @@ impl Tasks {
         slots.next_read(self).await
     }
 
-    /// Waits like [`next_turns`](Self::next_turns) and then ends the wait. Returns the decider tasks that arrived,
-    /// including those of commits that had already reserved a slot. Tasks beyond [`EXCHANGE_BYTES_MAX`] are returned by
-    /// further calls of [`next_turns`](Self::next_turns), until [`are_filled`](Slots::are_filled) returns true.
+    /// Waits like [`next_turns`](Self::next_turns) and then ends the wait. Returns the decider tasks that have arrived,
+    /// including the tasks of commits that had already reserved a slot. To get the tasks beyond [`EXCHANGE_BYTES_MAX`],
+    /// repeat [`next_turns`](Self::next_turns) until [`are_filled`](Slots::are_filled) returns true.
     ///
     /// # Errors
     ///
@@ -192,7 +194,7 @@ impl ActivityTask {
     }
 }
 
-/// Returns the tasks if there are any, otherwise the error. An error of one task does not delay the others.
+/// Returns the tasks if there are any, otherwise the error. Thus an error of one task does not delay the other tasks.
 fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refusal> {
     match refused {
         Some(refusal) if tasks.is_empty() => Err(refusal),
@@ -200,7 +202,7 @@ fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refu
     }
 }
 
-/// Sorts the slots in the reverse of the order in which they are filled. Fails for duplicate slots.
+/// Sorts the slots in descending order, because the last slot is filled first. Fails for duplicate slots.
 fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
     let problem = if slots.len() > SLOTS_MAX {
         Some(format!("has {} slots, at most {SLOTS_MAX} are allowed", slots.len()))
@@ -216,12 +218,12 @@ fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
 }
 
 impl Slots {
-    /// Returns true if each slot has received a task, or if there are no slots.
+    /// Returns true if each slot has received its task, or if there are no slots.
     pub fn are_filled(&self) -> bool {
         self.free.is_empty() && self.waits == 0 && self.held_over.is_empty()
     }
 
-    /// Returns true if the list's next task will be given to one of these slots: a slot waits, and no other poller has
+    /// Returns true if one of these slots will get the list's next task, because a slot waits and no other poller has
     /// waited longer.
     pub fn are_next(&self) -> bool {
         match &self.waiting {
@@ -230,8 +232,8 @@ impl Slots {
         }
     }
 
-    /// Puts the slots on standby until the next call: they receive only tasks that are created meanwhile and for which
-    /// no other poller waits. Tasks that already wait stay on the list.
+    /// Puts the slots on standby until the next call. They then receive only tasks that are created during the standby
+    /// and for which no other poller waits. Tasks that were waiting before stay on the list.
     pub fn stand_by(&mut self) {
         let is_polled = !self.earlier.is_empty() || self.waiting.is_some();
         if !is_polled && !self.are_filled() && !self.background.is_stopping() {
@@ -239,8 +241,8 @@ impl Slots {
         }
     }
 
-    /// Takes the slots off the list until the next call. That call returns the tasks that have arrived, and the tasks
-    /// of commits that have reserved a slot.
+    /// Takes the slots off the list until the next call. The next call returns the tasks that have arrived in the
+    /// meantime, including the tasks of commits that had already reserved a slot.
     pub fn stand_down(&mut self) {
         if let Some(waiting) = &self.waiting {
             let free = waiting.withdraw();
@@ -251,7 +253,7 @@ impl Slots {
         }
     }
 
-    /// Ends the wait of all slots at once. Tasks on their way to the slots return to the list.
+    /// Ends the wait of all slots at once. Tasks that are being sent to the slots return to the list.
     pub fn give_up(&mut self) {
         self.free.clear();
         self.held_over.clear();
@@ -327,7 +329,7 @@ impl Slots {
             }
         }
         self.free.sort_unstable_by(|one, other| other.cmp(one));
-        // Tasks that were started are returned even if others had errors. Those others are offered again.
+        // Tasks that were started are returned even if other tasks had errors. The tasks with errors are offered again.
         or_refused(taken, refused)
     }
 
@@ -349,11 +351,13 @@ impl Slots {
             }
         }
         self.free.retain(|slot| found.iter().all(|(other, _)| other != slot));
-        // Tasks that were found are returned even if others had errors. A later attempt of the poll finds those others.
+        // Tasks that were found are returned even if other tasks had errors. A later attempt of the poll finds the
+        // tasks with errors.
         or_refused(found, refused)
     }
 
-    /// Returns the next tasks that can be read. If the data of one run is damaged, the other slots continue to wait.
+    /// Returns the next tasks that can be read. If the data of a task's run is damaged, the other slots continue to
+    /// wait.
     async fn next_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
         let mut tasks = Vec::new();
         loop {
@@ -366,7 +370,7 @@ impl Slots {
         }
     }
 
-    /// Returns the next tasks that can be read, including those of commits that have reserved a slot. Afterwards no
+    /// Returns the next tasks that can be read, including the tasks of commits that have reserved a slot. Afterwards no
     /// slot waits.
     async fn last_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
         let mut tasks = self.next_read(from).await?;
@@ -378,7 +382,7 @@ impl Slots {
         Ok(tasks)
     }
 
-    /// Reads tasks as long as they fit into a response. The others are kept for the next call.
+    /// Reads tasks as long as they fit into a response. Keeps the other tasks for the next call.
     async fn read<T: SlotsTask>(
         &mut self,
         granted: Vec<(u32, Grant)>,
@@ -401,7 +405,7 @@ impl Slots {
         self.held_over.extend(granted);
     }
 
-    /// Waits until tasks arrive, and takes all that have arrived. Returns none if the wait has ended.
+    /// Waits until tasks arrive, and takes all tasks that have arrived. The result is empty if the wait has ended.
     async fn wait(&mut self) -> Vec<(u32, Grant)> {
         let mut granted = Vec::new();
         while let (Some(waiting), true) = (&mut self.waiting, granted.is_empty()) {
@@ -414,7 +418,7 @@ impl Slots {
             let Some(first) = first else {
                 self.stand_down();
                 granted = self.take_reserved().await;
-                // The sender was dropped, so no slot waits any more.
+                // The wait has ended, so the free slots will get no task.
                 self.free.clear();
                 break;
             };
@@ -430,7 +434,8 @@ impl Slots {
         granted
     }
 
-    /// Returns the tasks of slots that are off the list, after waiting for each commit that has reserved one of them.
+    /// Waits for the commits that have reserved slots, and returns the tasks of these slots. The slots are already off
+    /// the list.
     async fn take_reserved(&mut self) -> Vec<(u32, Grant)> {
         let mut granted = Vec::new();
         if let Some(mut waiting) = self.waiting.take() {

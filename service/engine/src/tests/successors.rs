@@ -1,4 +1,4 @@
-//! Tests of a run's successor if the node stopped after it had closed the run and before it started the successor.
+//! Tests of a run's successor if a node has stopped after it closed the run and before it started the successor.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
     engine
 }
 
-/// Returns two decisions, each of which closes a run and continues it in a new run.
+/// Returns two decisions. Each of them closes a run and continues it in a new run.
 fn closes() -> [history::Decision; 2] {
     let input = Some(Payload::from_json("1").unwrap());
     [
@@ -26,8 +26,8 @@ fn closes() -> [history::Decision; 2] {
     ]
 }
 
-/// Closes a run with this decision, on a node that stops before it starts the successor. Returns the store and the
-/// run's id.
+/// Closes a run with this decision on a node, which then stops before it starts the successor. Returns the store and
+/// the run's id.
 async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) {
     let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
     let engine = node(&store).await;
@@ -57,7 +57,7 @@ async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) 
     (store, first)
 }
 
-/// Returns the names of the events of the newest run, after checking that it continues the run `first`.
+/// Checks that the newest run continues the run `first`, and returns the names of the newest run's events.
 async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
     let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
     let run = engine.views().describe(&at).await.unwrap().run;
@@ -85,7 +85,8 @@ async fn any_node_starts_the_successor_of_a_dead_node_s_run() {
         engine.commands().submit(&at, signal.clone()).await.unwrap();
         assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
 
-        // The workflow id counts as in use, so a start fails. A start that may use the open run gets the successor.
+        // The workflow id counts as in use, so a start fails. A start that may use an existing open run gets the
+        // successor.
         let (store, first) = died_between(close.clone()).await;
         let engine = node(&store).await;
         let refused = engine.commands().start("default", Start::new("w", "t", "l")).await.unwrap_err();

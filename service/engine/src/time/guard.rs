@@ -1,10 +1,14 @@
 //! Checks the clock before anything is deleted because of its age. Otherwise, a clock that was set ahead by mistake
 //! would end the retention period of every closed run at once.
 //!
-//! The newest time that the clock has shown is kept in the store. A clock that is far ahead of it is doubted. While the
-//! clock is doubted, nothing is deleted because of its age. The doubt ends when the clock is set back, when it has
-//! advanced at the normal rate for long enough, or when an operator confirms it. The clock is also doubted after the
-//! service was down for a long time, which only delays deletion.
+//! The newest time that the clock has shown is kept in the store. If the clock is far ahead of this time, the clock is
+//! doubted. While the clock is doubted, nothing is deleted because of its age. The doubt ends in one of three cases:
+//!
+//! * The clock is set back.
+//! * The clock has advanced at the normal rate for long enough.
+//! * An operator confirms the clock.
+//!
+//! The clock is also doubted after the service was down for a long time. This only delays deletion.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -22,25 +26,25 @@ use crate::{Clock, Refusal};
 /// operator to see the log and `/readyz`, while deletion is delayed by a day at most.
 const BELIEVED_AFTER: std::time::Duration = std::time::Duration::from_secs(24 * 3_600);
 
-/// Maximum deviation of a doubted clock from the normal rate. Our choice: more than time synchronization corrects at
-/// once.
+/// Maximum deviation of a doubted clock from the normal rate. Our choice: more than a time synchronization service
+/// corrects in one step.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// Interval at which the newest time is stored. Our choice: equal to the lag of a clock that is tolerated without a
-/// report, and only one write per minute.
+/// Interval at which the newest time is stored. Our choice: one write per minute, and not longer than the clock lag
+/// that is tolerated without a report.
 const WRITE_EVERY: Duration = Duration::from_secs(60);
 
 /// Interval at which the clock is compared with the steady clock. Our choice: short enough to notice a jump that lasts
 /// three seconds.
 pub(crate) const WATCH_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Maximum number of unconfirmed jumps that are kept. Our choice: the newest ones are enough for a diagnosis.
+/// Maximum number of unconfirmed jumps that are kept. Our choice: the newest 16 jumps are enough for a diagnosis.
 const MOVES_MAX: usize = 16;
 
 /// Name of the record in the store.
 const RECORD: &str = "clock";
 
-/// Stored record with the newest time that the clock has shown without being doubted.
+/// Stored record with the newest time that the clock has shown while it was not doubted.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct GuardRecord {
     newest: Timestamp,
@@ -48,7 +52,7 @@ struct GuardRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     moves: Vec<ClockMove>,
     /// Number of confirmations by operators. If a node reads a different number than before, it trusts the stored time
-    /// and discards its doubt.
+    /// and ends its doubt.
     #[serde(default)]
     confirmed: u64,
 }
@@ -56,7 +60,7 @@ struct GuardRecord {
 /// A doubted clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doubt {
-    /// The newest time that the clock showed without being doubted.
+    /// The newest time that the clock showed while it was not doubted.
     pub newest: Timestamp,
     /// Time that the clock showed when the doubt began, or when the clock last deviated from the normal rate.
     pub found: Timestamp,
@@ -68,7 +72,7 @@ struct SeenTime {
     newest: Option<Timestamp>,
     written: Option<Timestamp>,
     doubt: Option<Doubt>,
-    /// Unconfirmed jumps, as in the record.
+    /// Jumps that no operator has confirmed, as in the stored record.
     moves: Vec<ClockMove>,
     confirmed: u64,
     /// Jumps that must be added to the record, each with the expected time and the time that the clock showed.
@@ -99,7 +103,7 @@ impl SeenTime {
         }
     }
 
-    /// Applies the content of the record.
+    /// Updates this node's data from the stored record.
     fn take_in(&mut self, record: &GuardRecord) {
         if self.confirmed != record.confirmed && self.written.is_some() {
             self.believe(record.newest);
@@ -108,7 +112,8 @@ impl SeenTime {
         (self.moves, self.confirmed) = (record.moves.clone(), record.confirmed);
     }
 
-    /// Returns the time by which the clock is behind the newest known time; `None` if that is within the tolerance.
+    /// Returns the time by which the clock is behind the newest known time; `None` if this time is within the
+    /// tolerance.
     fn behind(&self, now: Timestamp) -> Option<Duration> {
         let behind = self.newest?.since(now);
         (behind > CLOCK_MOVED_MIN).then_some(behind)
@@ -118,7 +123,7 @@ impl SeenTime {
     fn observe(&mut self, stored: Option<Timestamp>, now: Timestamp, at: Instant) -> Option<Doubt> {
         self.written = stored;
         let Some(newest) = self.newest.max(stored) else {
-            // The store has no time yet, so there is nothing to compare with.
+            // The store has no time yet, so the clock cannot be compared with it.
             self.newest = Some(now);
             return None;
         };
@@ -146,7 +151,7 @@ impl SeenTime {
     }
 
     /// Returns the stored time if the clock can be checked without reading the record again. While there is no doubt,
-    /// this avoids nearly all reads.
+    /// nearly all checks need no read.
     fn known(&self, now: Timestamp) -> Option<Timestamp> {
         let (newest, written) = (self.newest?, self.written?);
         let is_clear = self.doubt.is_none() && now.since(newest) <= CLOCK_AHEAD_MAX && self.behind(now).is_none();
@@ -219,29 +224,29 @@ impl Guard {
                 seen.take_in(record);
             }
             let doubt = seen.observe(known.or(record.as_ref().map(|record| record.newest)), now, Instant::now());
-            // The process has just started and knows no earlier time, so only the stored time shows that the clock is
-            // behind.
+            // The process has just started and knows no earlier time of its clock. Only the stored time shows that the
+            // clock is behind.
             if is_first && let Some(behind) = seen.behind(now) {
                 seen.record_move(now.plus(behind), now);
             }
-            // The clock may have been set back to the right time while the service was down.
+            // The clock may have been corrected while the service was down.
             seen.was_put_back |= is_first && !seen.moves.is_empty();
             self.newest.set(seen.newest.unwrap_or_default());
             (before, doubt, seen.news())
         };
         match (before, doubt) {
-            // The notice is rate limited, and repeated until an operator acts.
+            // The notice is repeated, at a limited rate, until an operator acts.
             (_, Some(Doubt { newest, found, .. })) => self.notices.clock_doubted(newest, found),
             (Some(_), None) => tracing::warn!("the clock is believed again; what is past its retention is deleted"),
             (None, None) => {}
         }
         if let Some(newest) = news {
-            // Another node has written its time first. The next check reads that time.
+            // If the write fails because another node has written its time first, the next check reads that time.
             let record = GuardRecord { newest, ..record.unwrap_or_default() };
             match self.records.write(RECORD, head.as_ref(), &record).await {
                 Ok(Cas::Won) => self.lock().written = Some(newest),
-                // If the disk is full, the stored time stays valid. Deletion by age must continue, because it frees
-                // space.
+                // If the disk is full, the stored time stays valid. No error is returned, because deletion by age must
+                // continue, because it frees space.
                 Ok(Cas::Lost(_)) | Err(Refusal::DiskFull { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -249,18 +254,18 @@ impl Guard {
         Ok(doubt.is_none().then_some(now))
     }
 
-    /// Returns true if the clock was set back or confirmed since the last call, as far as this node knows.
+    /// Returns true if, since the last call, the clock was set back or this node noticed a confirmation.
     pub(crate) fn take_put_back(&self) -> bool {
         std::mem::take(&mut self.lock().was_put_back)
     }
 
-    /// Makes the next call of [`take_put_back`](Self::take_put_back) return true, because the caller's work failed and
+    /// Makes the next call of [`take_put_back`](Self::take_put_back) return true. Used if the caller's work failed and
     /// must be repeated.
     pub(crate) fn put_back_again(&self) {
         self.lock().was_put_back = true;
     }
 
-    /// Compares the clock with the steady clock, and records a jump in the store.
+    /// Compares the clock with the steady clock. If the clock has jumped, records the jump in the store.
     pub(crate) async fn watch(&self) -> Result<(), Refusal> {
         let unwritten = {
             let mut seen = self.lock();
@@ -299,7 +304,8 @@ impl Guard {
         ClockStanding { now, newest: seen.newest, behind: seen.behind(now), is_doubted, moves }
     }
 
-    /// Confirms that the clock is right, after it jumped ahead or was set back. Returns the time of the clock.
+    /// Records an operator's confirmation that the clock is right, after it jumped ahead or was set back. Returns the
+    /// time of the clock.
     ///
     /// # Errors
     ///
@@ -332,7 +338,7 @@ mod tests {
     const HOUR: u64 = 3_600;
     const DAY: u64 = 24 * HOUR;
 
-    /// Clock check with a simulated clock. A test gives the time that the clock shows and the time that has really
+    /// Clock check with a simulated clock. A test specifies the time that the clock shows and the time that has really
     /// passed, both in seconds.
     struct Bench {
         seen: SeenTime,
@@ -373,7 +379,7 @@ mod tests {
         for hour in 0..24 {
             assert!(!bench.is_believed(30 * DAY + hour * HOUR, hour * HOUR + 30), "{hour}");
         }
-        // The clock jumps again, so that the day of normal advance starts over.
+        // The clock jumps again. From this jump on, it must advance at the normal rate for another day.
         assert!(!bench.is_believed(60 * DAY, DAY));
         assert!(!bench.is_believed(60 * DAY + 23 * HOUR, DAY + 23 * HOUR));
         assert!(bench.is_believed(61 * DAY, 2 * DAY));

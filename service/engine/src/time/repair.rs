@@ -1,6 +1,6 @@
 //! Repair of deadlines that were set while the clock was ahead. The crate `history` decides which deadlines are too
-//! late and how they are corrected. This module checks that a repair is allowed, and reads data that the state of a run
-//! does not contain.
+//! late and how they are corrected. This module checks whether a repair is allowed, and reads the data for a repair
+//! that is not part of the run's state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct LateRun {
 /// Page of open runs with deadlines that are too late.
 #[derive(Debug, Clone, Default)]
 pub struct LateRuns {
-    /// Runs with deadlines that are too late.
+    /// Runs of this page with deadlines that are too late.
     pub runs: Vec<LateRun>,
     /// Number of open runs that were checked for this page.
     pub looked_at: u64,
@@ -41,9 +41,10 @@ pub struct LateRuns {
 /// A run after its deadlines were repaired.
 #[derive(Debug, Clone)]
 pub struct RepairedRun {
-    /// State of the run before the repair, with the deadlines that were repaired. Empty if none were too late.
+    /// State of the run before the repair, with the deadlines that were repaired. The list of deadlines is empty if
+    /// none was too late.
     pub late: LateRun,
-    /// Id of the first event that the repair recorded; `None` if it recorded none.
+    /// Id of the first event that the repair recorded; `None` if the repair recorded no event.
     pub event_id: Option<EventId>,
 }
 
@@ -57,17 +58,17 @@ pub struct DeadlineRepair {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// State of a run, with other data that its repair needs.
+/// State of a run, with other data that the repair of the run needs.
 struct RepairData {
     late: LateRun,
     heartbeats: Vec<Heartbeat>,
-    /// Durations of timers, for those timers whose duration is not in the run's state.
+    /// Durations of the timers whose duration is not in the run's state.
     timers: BTreeMap<EventId, Duration>,
 }
 
 impl DeadlineRepair {
-    /// Lists open runs of a domain with deadlines that are too late. For each page, the number of checked runs is the
-    /// query's limit, and the page contains those with late deadlines.
+    /// Lists open runs of a domain with deadlines that are too late. Each page checks as many runs as the query's limit
+    /// says, and contains only the runs with such deadlines.
     ///
     /// # Errors
     ///
@@ -90,13 +91,13 @@ impl DeadlineRepair {
         Ok(found)
     }
 
-    /// Repairs the deadlines of an open run that are too late. If there are none, records nothing, so that the request
-    /// can be repeated.
+    /// Repairs the deadlines of an open run that are too late. If no deadline is too late, records nothing. The request
+    /// can therefore be repeated.
     ///
     /// # Errors
     ///
-    /// [`Refusal::ClockSuspect`] unless the clock is known to be right, [`Refusal::UnknownWorkflow`],
-    /// [`Refusal::UnknownRun`], [`Refusal::RunNotCurrent`], a fault of the rules, or an error of the store.
+    /// [`Refusal::ClockSuspect`] if the clock may be wrong, [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`],
+    /// [`Refusal::RunNotCurrent`], a fault of the rules, or an error of the store.
     pub async fn repair(&self, at: &RunRef, operator: OperatorAction, author: Author) -> Result<RepairedRun, Refusal> {
         history::admit::check_operator(&operator)?;
         self.must_be_right().await?;
@@ -138,7 +139,7 @@ impl DeadlineRepair {
         }))
     }
 
-    /// Repairs heartbeats whose time is later than that of the clock. They are treated as received now.
+    /// Repairs heartbeats whose time is later than the time of the clock. Such heartbeats are treated as received now.
     async fn repair_heartbeats(&self, at: &RunRef, run: &Run, heartbeats: &[Heartbeat]) -> Result<(), Refusal> {
         let now = self.clock.now();
         for beat in heartbeats.iter().filter(|beat| beat.at > now) {
@@ -175,8 +176,8 @@ impl DeadlineRepair {
         Err(Refusal::ClockSuspect { now: self.clock.now(), why })
     }
 
-    /// Returns the reason why the clock may be wrong. Returns `None` if the clock is known to be right, so that a
-    /// repair is allowed.
+    /// Returns the reason why the clock may be wrong. Returns `None` if the clock is known to be right. A repair is
+    /// then allowed.
     ///
     /// # Errors
     ///

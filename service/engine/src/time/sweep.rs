@@ -1,11 +1,13 @@
 //! Background work of the engine: wakes due runs, and deletes runs whose retention period has ended.
 //!
-//! A waiting task is on a list in memory, and its run is in the due index with the time when the task must be [offered
-//! again](OFFER_SOON_MAX). When a node starts, or when other nodes leave, the node takes over: it immediately offers
-//! the tasks of its shards that are due within that time, so that no task waits longer because another node has left.
-//! The runs that are due later are not read, so that the start of a node does not take longer with more open runs. They
-//! only wait for a deadline, or for a poller that has long been absent and finds them through the rows of its list
-//! (`lists/backlog.rs`).
+//! A waiting task is on a list in memory. Its run is in the due index, with the time when the task must be [offered to
+//! its list again](OFFER_SOON_MAX). When a node starts, or when other nodes leave, the node takes over shards of the
+//! due index. It immediately offers the tasks of its shards that are due within that time. No task therefore waits
+//! longer because another node has left.
+//!
+//! Runs that are due later are not read, so the start of a node does not take longer if there are more open runs. Such
+//! a run waits only for a deadline, or for a poller of a list without pollers. When that list is polled again, the
+//! poller's node finds the run through the rows of the list (`lists/backlog.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,8 +31,8 @@ use crate::schedules::Scheduler;
 use crate::time::guard::{Guard, WATCH_EVERY};
 use crate::{Clock, Metrics, Refusal};
 
-/// Time ahead for which a node that takes over reads the due index. It covers all waiting tasks without a row in the
-/// backlog of their list, plus one second for different clocks.
+/// Length of the period, from now, for which a node reads the due index when it takes over. The period covers all
+/// waiting tasks that have no row in the backlog of their list, plus one second because clocks may differ.
 const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_SOON_MAX.as_millis() + 1_000);
 
 /// Number of entries of the due index that are read with one request during a takeover. Our choice.
@@ -39,11 +41,12 @@ const TAKE_OVER_AT_ONCE: usize = 1_000;
 /// Maximum number of runs that are woken concurrently. Our choice.
 const WAKES_AT_ONCE: usize = 64;
 
-/// Interval at which a node reads the due index of its shards from the beginning, because it does not see the writes of
-/// other nodes and because an index may lag. Our choice: shorter than the delay before a waiting task is offered again.
+/// Interval at which a node reads the due index of its shards from the beginning. Needed because the node does not see
+/// the writes of other nodes and because an index may lag. Our choice: shorter than the delay before a waiting task is
+/// offered to its list again.
 pub(crate) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(5);
 
-/// Time by which a run in another node's shard must be overdue before this node wakes it. Our choice.
+/// Time for which a run of another node's shard must be overdue before this node wakes it. Our choice.
 const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
 
 /// Delay after a failed read of the store. Our choice.
@@ -59,7 +62,7 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 /// Number of expired runs that are deleted with one request to the store. Our choice.
 const EXPIRE_AT_ONCE: usize = 500;
 
-/// Wakes due runs and deletes expired ones.
+/// Wakes due runs and deletes expired runs.
 pub(crate) struct Sweeper {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
@@ -116,20 +119,20 @@ impl Sweeper {
         }
     }
 
-    /// Handles nodes that have joined or left: takes over their tasks, as at a start.
+    /// Reacts to a change of the set of nodes: takes over tasks of nodes that have left, as at the start of this node.
     fn nodes_have_changed(self: &Arc<Self>) {
         self.agenda.read_again();
         self.nodes.changed.notify_one();
         self.lists.seek_all_again();
-        // Nodes that have left can no longer notify this node's watchers. Closing the watchers makes the callers read
-        // their runs again.
+        // Nodes that have left no longer notify this node's watchers. Closing the watchers makes the callers read their
+        // runs again.
         self.watchers.close();
         self.lists.announce_pollers();
         self.lists.send_lost_polls();
     }
 
     async fn sweep(self: &Arc<Self>) {
-        // Wakes in progress. A slow wake does not delay the others.
+        // Wakes in progress. They run concurrently, so that a slow wake does not delay others.
         let mut looks = JoinSet::new();
         loop {
             let now = self.clock.now();
@@ -158,8 +161,8 @@ impl Sweeper {
         }
     }
 
-    /// Offers waiting tasks that are only in the memory of other nodes. Called at the start, and whenever the set of
-    /// nodes changes.
+    /// Offers waiting tasks that may be only in the memory of other nodes. Called at the start of this node, and
+    /// whenever the set of nodes changes.
     async fn take_over(self: &Arc<Self>) {
         loop {
             self.wake_due_ahead().await;
@@ -217,7 +220,7 @@ impl Sweeper {
         let shards = self.limits.due_shards.max(1);
         let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
         let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
-        // Also reads one shard of another node, a different one each time. The home node of that shard may not know
+        // Also reads one shard of another node, in each call a different one. The home node of that shard may not know
         // that it is the home.
         let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
         // Shards are read concurrently, so that a slow shard does not delay the others.
@@ -247,7 +250,7 @@ impl Sweeper {
         outcome
     }
 
-    /// Wakes a run. If that fails, schedules another attempt soon.
+    /// Wakes a run. If the wake fails, schedules another attempt soon.
     async fn wake_or_retry(self: &Arc<Self>, key: &HeadKey) {
         self.metrics.looks.inc();
         let looked = match domain_of_schedule(key) {
@@ -255,11 +258,11 @@ impl Sweeper {
             None => self.runs.wake(key).await,
         };
         if let Err(refusal) = looked {
-            // A full disk is logged elsewhere, once and not for each run.
+            // A full disk is logged elsewhere, so it is not logged for each run.
             if !matches!(refusal, Refusal::DiskFull { .. }) {
                 tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
             }
-            // The due index still lists the run, but the agenda will not read that part of the index again soon.
+            // The run is still in the due index, but the agenda will not read that part of the index again soon.
             self.agenda.wake_again(key, self.clock.now());
         }
     }
@@ -273,8 +276,8 @@ impl Sweeper {
         }
     }
 
-    /// After the clock was set back or confirmed, wakes runs and schedules again. Those that were woken while the clock
-    /// was ahead have their next wake too far in the future.
+    /// Wakes runs and schedules again after the clock was set back or confirmed. If they were woken while the clock was
+    /// ahead, their next wake is too far in the future.
     async fn wake_after_put_back(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;

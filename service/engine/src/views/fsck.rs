@@ -31,7 +31,8 @@ pub struct FsckReport {
     pub events: u64,
     /// Problems found.
     pub findings: Vec<Finding>,
-    /// Numbers of runs by status, first as the store counts them, then as it lists them. `None` if they are equal.
+    /// Numbers of runs by status: first according to the store's count, then according to its list of runs. `None` if
+    /// they are equal.
     pub miscounted: Option<(RunsByStatus, RunsByStatus)>,
 }
 
@@ -43,8 +44,8 @@ impl Views {
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], or an error of the store. A run that cannot be read is reported as a finding and is
-    /// not an error.
+    /// [`Refusal::UnknownDomain`], or an error of the store. If a run cannot be read, it is reported as a finding
+    /// instead.
     pub async fn fsck(&self, domain: &str, mut progress: impl FnMut(&FsckReport)) -> Result<FsckReport, Refusal> {
         let query = ListQuery { domain: domain.into(), limit: 1_000, ..ListQuery::default() };
         let mut report = FsckReport::default();
@@ -122,8 +123,8 @@ impl Views {
     }
 }
 
-/// Returns the description of a link with another run for which the run's history has no event; `None` if there is
-/// none.
+/// Checks the run's links with other runs. If the history has no event for a link, returns a description of that link;
+/// otherwise `None`.
 fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     let event = |id: EventId| events.iter().find(|event| event.id == id);
     for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
@@ -207,7 +208,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     if let Some((_, id)) = run.known.own().find(|(key, id)| !event(*id).is_some_and(|event| is_of(*key, event))) {
         return Some(format!("event {id} is said to be of a request, and is not"));
     }
-    // Effects that an earlier run with the same workflow id has received are in the history of that run.
+    // If an earlier run with the same workflow id has received an effect, the effect is in the history of that run.
     let own = links.seen.iter().filter(|seen| seen.run_id == run.started.run_id);
     for seen in own {
         let origin = event(seen.event_id).and_then(|event| match &event.kind {
@@ -310,7 +311,7 @@ mod tests {
         assert_eq!(misplaced(&run, &links, &events), None);
         let forgotten = misplaced(&run, &Links::default(), &events).unwrap();
         assert!(forgotten.contains("it is not owed"), "{forgotten}");
-        // The history has a different event in place of the one that requested the effect.
+        // Replaces the event that requested the effect by a different event.
         let mut others = events.clone();
         others.swap_remove(7);
         let unasked = misplaced(&run, &links, &others).unwrap();

@@ -43,7 +43,7 @@ impl Metrics {
     pub(crate) fn page(&self, gauges: &Gauges, now: Timestamp) -> MetricsPage {
         let mut page = MetricsPage::default();
         page.add(&self.registry);
-        // These gauges are read now instead of being kept up to date, because reading them is cheap.
+        // These gauges are read only when the page is requested, because reading them is cheap.
         gauges.write(&mut page, now);
         page
     }
@@ -144,7 +144,8 @@ impl Collector for ReadOff {
             MetricKind::Counter => MetricType::Counter,
             MetricKind::Gauge => MetricType::Gauge,
         };
-        // The library appends a full stop to the help text of registered metrics, but not to that of collectors.
+        // The library appends a full stop to the help text of registered metrics, but not to the help text of
+        // collectors.
         let help = format!("{}.", self.help);
         let mut family = encoder.encode_descriptor(&self.name, &help, None, metric_type)?;
         for (labels, number) in &self.numbers {
@@ -183,7 +184,7 @@ impl Collector for StoreSyncLatency {
     }
 }
 
-/// A page to which metrics are being added.
+/// A page to which metrics can be added.
 #[derive(Debug, Default)]
 pub struct MetricsPage {
     /// Text of the engine's counters.
@@ -224,7 +225,7 @@ impl MetricsPage {
         self.family_of_process(&format!("baton_{name}"), kind, help, numbers);
     }
 
-    /// Adds a metric without the `baton_` prefix, for metrics that every process has.
+    /// Adds a metric whose name has no `baton_` prefix. Used for metrics that every process has.
     pub fn family_of_process<N: Into<PageNumber>>(
         &mut self,
         name: &str,

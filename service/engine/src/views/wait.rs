@@ -11,8 +11,9 @@ use crate::base::watch::RunProgress;
 use crate::views::Views;
 use crate::{Refusal, RunRef, RunState, SeenVersion};
 
-/// If other nodes may write to a run: first and maximum interval at which this node reads the run for its watchers. Our
-/// choice: each read costs one read unit for all watchers of the run together.
+/// First interval at which this node reads a run for the run's watchers, if other nodes may write to it. The interval
+/// grows up to [`CHECK_DELAY_MAX`]. Our choice: each read costs one read unit, regardless of the number of watchers of
+/// the run.
 const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
 const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
@@ -51,8 +52,7 @@ impl Views {
         let key = at.key();
         let deadline = Instant::now() + wait;
         loop {
-            // Creates a new watcher in each iteration: after a change of the set of nodes, the old one is no longer
-            // notified.
+            // Creates a new watcher in each iteration, because a change of the set of nodes drops existing watchers.
             let mut watching = self.watchers.watch(&key);
             let described = self.describe(at).await?;
             let run = &described.run;
@@ -62,7 +62,8 @@ impl Views {
                 return Ok(described);
             }
             count_waiting()?;
-            // A closed run can only be replaced by another run. That matters only if the caller did not name a run id.
+            // A closed run itself does not change. At most, another run takes its place as the newest run of the
+            // workflow id. This matters only if the caller did not specify a run id.
             let changed = async {
                 match at.run_id {
                     _ if run.is_open() => watching.beyond(run_id, run.last_event_id).await,
@@ -94,7 +95,7 @@ impl Views {
             if self.nodes.is_alone() {
                 continue;
             }
-            // Another watcher may have caused a read recently.
+            // Another watcher may have caused a read a moment ago.
             if !self.watchers.is_check_due(&key, wait / 2) {
                 continue;
             }

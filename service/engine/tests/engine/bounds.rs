@@ -1,4 +1,5 @@
-//! Bounds on bytes: windows, pages and exchanges keep their limits, and read no payload that they do not send.
+//! Bounds on bytes: windows, pages and exchanges stay within their limits, and the service reads only payloads that it
+//! sends.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,12 +14,12 @@ use super::*;
 
 const KIB: usize = 1024;
 
-/// Bytes that may be read beyond the edge of a page. A pack of payloads, which has up to a MiB, contains payloads
-/// of events on both sides of the edge, and so does the chunk with the events. How signals share these depends on
-/// the store.
+/// Number of bytes that may be read beyond the edge of a page. A pack of up to a MiB may contain payloads of events on
+/// both sides of the edge, and a chunk may contain events on both sides. The store determines how signals share packs
+/// and chunks.
 const EDGE: usize = (1024 + 256) * KIB;
 
-/// A store that counts the bytes of parts that are read.
+/// A store that counts the bytes of the parts that are read.
 struct Counted {
     store: Arc<dyn Store>,
     read: Arc<AtomicUsize>,
@@ -37,7 +38,7 @@ impl Interceptor for Counted {
     }
 }
 
-/// A service with the bytes of parts that it has read.
+/// A service with the number of bytes of parts that it has read.
 struct Metered {
     service: Service,
     read: Arc<AtomicUsize>,
@@ -51,7 +52,7 @@ impl Metered {
         Self { service: Service::over(store).await, read, _directory: directory }
     }
 
-    /// Returns the bytes of parts read since the last call.
+    /// Returns the number of bytes of parts that were read since the last call.
     fn read(&self) -> usize {
         self.read.swap(0, Ordering::Relaxed)
     }
@@ -94,7 +95,7 @@ impl Metered {
     }
 }
 
-/// Returns a memory store with its own limits, one with the limits of DynamoDB, and the embedded one.
+/// Returns a memory store with smaller limits, a memory store with the limits of DynamoDB, and the embedded store.
 async fn stores() -> Vec<(&'static str, Metered)> {
     let small = Limits {
         head_soft: KIB,
@@ -133,7 +134,7 @@ async fn a_window_has_at_most_four_mib_and_only_its_packs_are_read() {
             assert_eq!(events.last().unwrap().id, task.started_event_id, "{what}, {id}");
             let oldest = events.first().unwrap().id;
             if oldest > 1 {
-                // Another event would not have fitted; the omitted ones are in the task's history.
+                // Another event would not have fitted into the task. The task's history returns the omitted events.
                 let token = metered.service.engine.tasks().decider_token(&task.token).unwrap();
                 let page = EventRange { before: Some(oldest), reverse: true, limit: 1, ..EventRange::default() };
                 let before = metered.service.engine.tasks().turn_history(&token, &page).await.unwrap().events;
@@ -215,7 +216,7 @@ async fn the_context_is_found_without_payloads_of_others() {
         let turn = service.turn().await;
         let token = service.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        // Between the turn's start and its end, where the end is searched.
+        // Records events between the start and the end of the turn. The service must search them for the end.
         metered.signal("w", 30, 256 * KIB).await;
         let context = Payload::from_json(&format!("\"{}\"", "c".repeat(30 * KIB))).unwrap();
         let answer = history::TurnAnswer { context: Some(context.clone()), ..history::TurnAnswer::default() };

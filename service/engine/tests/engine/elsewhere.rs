@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use crate::members::{clock, open, pass};
 use crate::{DOMAIN, Service, at};
 
-/// Maximum time for a task to reach a poller at another node. Our choice: 50 ms, so that several nodes are no slower
-/// than one.
+/// Maximum time for a task to reach a poller at another node. Our choice: 50 ms, so that a service with several nodes
+/// is no slower than a single node.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 /// Nodes that call each other directly while they are connected.
@@ -29,10 +29,10 @@ pub(crate) struct Line {
     offers: Mutex<Vec<String>>,
     /// Nodes that were asked to drop a rejected update.
     pub(crate) asked: Mutex<Vec<String>>,
-    /// If set, the reply to an offer is held back: the first `Notify` fires when an offer has arrived, and the second
-    /// releases the reply.
+    /// If set, the reply to an offer is delayed. The first `Notify` is notified when an offer has arrived. Notifying
+    /// the second one releases the reply.
     hold: Mutex<Option<(Arc<Notify>, Arc<Notify>)>>,
-    /// Notified when a node learns that a poller waits at another node.
+    /// Notified when a node is informed that a poller waits at another node.
     waits: Notify,
 }
 
@@ -43,7 +43,7 @@ impl Line {
 }
 
 impl Line {
-    /// Returns the connection of the node with this address to the others.
+    /// Returns the connection of the node with this address to the other nodes.
     pub(crate) fn from(self: &Arc<Self>, address: &str) -> Arc<dyn Peers> {
         Arc::new(From { me: address.to_owned(), line: Arc::clone(self) })
     }
@@ -111,7 +111,7 @@ pub(crate) async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
         line.nodes.lock().unwrap().insert(address, Arc::clone(&node.engine));
         nodes.push(node);
     }
-    // Until the nodes know each other.
+    // Waits until the nodes know each other.
     pass(nodes.first().unwrap(), 4).await;
     (nodes.try_into().ok().unwrap(), line)
 }
@@ -191,7 +191,7 @@ async fn a_node_without_pollers_gets_one_offer_and_the_task_stays() {
     for _ in 0..2 {
         one.turn().await.delivered();
     }
-    // Until a poller waits there again.
+    // Node two gets offers again after a poller waits there again.
     let polling = poll(&two);
     until_waiting(&two, 1).await;
     one.start("c").await;
@@ -231,7 +231,7 @@ async fn a_task_for_an_unreachable_node_goes_to_the_next() {
     at_two.abort();
 }
 
-/// Time without offers to a node that did not reply, plus a margin. Source: `REST` in
+/// Time without offers to a node that did not reply, plus a margin. Source: `OFFER_PAUSE` in
 /// `service/engine/src/lists/elsewhere.rs`.
 const REST: Duration = Duration::from_millis(600);
 
@@ -248,7 +248,7 @@ async fn a_node_unreachable_for_a_moment_gets_offers_again() {
     }
     line.nodes.lock().unwrap().insert("http://node1".to_owned(), away);
     let began = Instant::now();
-    // The node does not know that its message was lost, so it does not repeat it.
+    // The polling node does not know that its reply was lost, so it does not report its waiting poller again.
     polling.await.unwrap().expect("a turn").delivered();
     assert!(began.elapsed() < REST, "{:?}", began.elapsed());
 }

@@ -1,5 +1,5 @@
 //! Polls that end while a task is being dispatched to them. Once a commit has reserved a poller, the poll ends only
-//! with the result of that commit, so no task is returned to its list because a wait has ended.
+//! with the outcome of that commit. Therefore the end of a wait never returns a task to its list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +16,28 @@ use tokio::time::{sleep, timeout};
 use crate::updates::named;
 use crate::{DOMAIN, Service, at};
 
-/// Latency of the store; a commit takes twice as long.
+/// Latency of the store. A commit takes twice as long.
 const LATENCY: Duration = Duration::from_millis(3);
 
-/// Time at which the task is created. The polls are waiting by then.
+/// Time at which the task is created. The polls are already waiting at this time.
 const MADE_AT: Duration = Duration::from_millis(2);
 
-/// Times at which waits end, in milliseconds: before the task is created, during its commit, and after it.
+/// Times at which waits end, in milliseconds. They are before the creation of the task, during its commit, and after
+/// the commit.
 const INSTANTS: std::ops::RangeInclusive<u64> = 0..=10;
 
-/// How a wait ends.
+/// Cause of the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The deadline of a poll for one task.
     Deadline,
-    /// The deadline of a poll for several tasks with a response of lines.
+    /// The deadline of a poll for several tasks whose response is streamed in lines.
     LinesDeadline,
-    /// The deadline of a poll for several tasks with a single response.
+    /// The deadline of a poll for several tasks that has a single response.
     AtOnceDeadline,
-    /// The first task of such a poll.
+    /// The arrival of the first task, for a poll for several tasks that has a single response.
     AtOnceFirst,
-    /// Slots stop waiting because recording the answers takes too long.
+    /// The slots stop waiting because recording the answers takes too long.
     StandDown,
     /// The service shuts down during a poll for one task.
     Stop,
@@ -103,7 +104,7 @@ impl Case<'_> {
         self.service.say(token, &[], decisions).await.unwrap();
     }
 
-    /// Does everything before the command that creates the task. Returns the token that the command needs.
+    /// Performs all steps before the command that creates the task. Returns the token that this command needs.
     async fn prepare(&self, number: u32) -> Option<String> {
         if self.what == What::Turn {
             return None;
@@ -169,7 +170,7 @@ impl Case<'_> {
         }
     }
 
-    /// Polls for one task, and returns how many were delivered.
+    /// Polls for one task, and returns the number of delivered tasks.
     async fn one(&self, wait: Duration) -> usize {
         let tasks = self.service.engine.tasks();
         if self.what.is_decider() {
@@ -181,7 +182,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns the number of tasks for a poll whose wait ends in this way at this time.
+    /// Returns the number of tasks that a poll receives if its wait ends for this cause at this time.
     async fn polled(&self, end: End, instant: Duration) -> usize {
         let long = Duration::from_secs(60);
         match end {
@@ -219,15 +220,15 @@ fn delivered<T>(tasks: Vec<(u32, engine::Delivery<T>)>) -> usize {
     count
 }
 
-/// Returns the number of failed deliveries for all reasons.
+/// Returns the total number of failed deliveries.
 fn failed(service: &Service) -> u64 {
     let metrics = service.engine.render_metrics();
     let counts = metrics.lines().filter_map(|line| line.strip_prefix("baton_deliveries_failed_total{"));
     counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// Creates two tasks of one kind, half a commit apart, while a poll ends at this time. Both must arrive, and none is
-/// returned to its list.
+/// Creates two tasks of one kind, half a commit apart, while a poll ends at this time. Checks that both arrive and that
+/// none is returned to its list.
 async fn ends(service: &Service, what: What, end: End, instant: u64) {
     let case = Case { service, what, name: format!("{what:?}-{end:?}-{instant}") };
     let mut tokens = Vec::new();
@@ -267,7 +268,7 @@ async fn a_task_arrives_at_whatever_instant_its_wait_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_arrives_or_waits_at_whatever_instant_its_node_stops() {
-    // Requests to a run are lost with their node, and the caller gets an error.
+    // The command that creates the task may be lost with its node. In that case its caller gets an error.
     for what in [What::Activity, What::RetriedActivity, What::Turn] {
         for end in [End::Stop, End::StopLines] {
             for instant in INSTANTS {
@@ -284,7 +285,7 @@ async fn a_task_arrives_or_waits_at_whatever_instant_its_node_stops() {
                 let mut came = case.polled(end, Duration::ZERO).await;
                 stops.await.unwrap();
                 made.await.unwrap();
-                // Tasks to be returned would have been returned by then.
+                // Waits long enough for the return of tasks that could not be delivered.
                 sleep(Duration::from_secs(1)).await;
                 assert_eq!(failed(&service), 0, "{}", case.name);
                 let heir = slow(&store).await;
@@ -306,7 +307,7 @@ async fn a_wait_that_is_cut_off_loses_its_delivery() {
             let case = Case { service: &service, what, name: format!("cut-{what:?}-{instant}") };
             let token = case.prepare(0).await;
             let made = case.make(0, token, MADE_AT);
-            // Dropped as by a deadline of the caller.
+            // The caller drops its poll, as it would at a deadline.
             drop(timeout(Duration::from_millis(instant), case.one(Duration::from_secs(60))).await);
             made.await.unwrap();
         }
@@ -319,7 +320,7 @@ async fn a_single_response_includes_reserved_tasks() {
     let store = fresh().await;
     let service = slow(&store).await;
     let case = Case { service: &service, what: What::Turn, name: "at-once".to_owned() };
-    // The commit of the second task has reserved a slot when the first task arrives.
+    // When the first task arrives, the commit of the second task has already reserved a slot.
     let made = [case.make(0, None, MADE_AT), case.make(1, None, MADE_AT + LATENCY)];
     assert_eq!(case.polled(End::AtOnceFirst, Duration::ZERO).await, 2);
     for made in made {

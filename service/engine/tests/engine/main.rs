@@ -1,5 +1,5 @@
-//! The engine without HTTP, over the memory store or the one that `simulation::stores` selects: whole workflows,
-//! sync match, returned tasks, races and faults.
+//! The engine without HTTP, over the memory store or the store that `simulation::stores` selects. Tests whole
+//! workflows, sync match, returned tasks, races and faults.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -5,7 +5,7 @@ use history::{Duration as Span, RetryPolicy};
 use super::*;
 
 impl Service {
-    /// Returns the value of this series.
+    /// Returns the value of this series of a metric.
     fn number(&self, series: &str) -> f64 {
         let metrics = self.engine.render_metrics();
         let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -35,14 +35,14 @@ async fn runs_and_tasks_are_measured_by_type_and_by_list() {
     let of_type = r#"{domain="default",type="test"}"#;
     assert!((service.number(&format!("baton_workflows_started_total{of_type}")) - 1.0).abs() < 1e-9);
 
-    // The turn waits for seven seconds, as the oldest task of its list.
+    // The turn waits for seven seconds. It is the oldest task of its list.
     service.clock.advance(Span::from_secs(7));
     let deciders = r#"domain="default",kind="decider",list="deciders""#;
     assert!((service.number(&format!("baton_oldest_task_seconds{{{deciders}}}")) - 7.0).abs() < 1e-9);
     let turn = service.turn().await;
     assert!((service.number(&format!("baton_schedule_to_start_seconds_sum{{{deciders}}}")) - 7.0).abs() < 1e-9);
 
-    // It takes two seconds and schedules an activity.
+    // The turn takes two seconds and schedules an activity.
     service.clock.advance(Span::from_secs(2));
     let Decision::ScheduleActivity(mut charge) = activity("charge", "acts") else { panic!("it is one") };
     charge.retry =
@@ -50,7 +50,8 @@ async fn runs_and_tasks_are_measured_by_type_and_by_list() {
     service.complete(turn, vec![charge.into()]).await.unwrap();
     assert!((service.number(&format!("baton_turn_seconds_sum{of_type}")) - 2.0).abs() < 1e-9);
 
-    // The first attempt is taken after four seconds, the second one three seconds after it is available.
+    // The first attempt waits for four seconds. The second attempt is available three seconds after the first has
+    // failed, and is taken after four, so it waits for one second.
     service.clock.advance(Span::from_secs(4));
     service.fail_a_try().await;
     let tries = r#"baton_activity_attempts_failed_total{domain="default",type="do"}"#;
@@ -62,7 +63,7 @@ async fn runs_and_tasks_are_measured_by_type_and_by_list() {
     assert!((service.number(&format!("baton_schedule_to_start_seconds_sum{acts}")) - 5.0).abs() < 1e-9);
     assert!((service.number(&format!("baton_schedule_to_start_seconds_count{acts}")) - 2.0).abs() < 1e-9);
 
-    // A turn fails. The next one closes the run, 17 seconds after its start plus one.
+    // A turn fails. The next turn closes the run.
     let turn = service.turn().await;
     let token = service.engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();

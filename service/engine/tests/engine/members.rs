@@ -1,4 +1,4 @@
-//! Nodes that share a store: which shards each serves, and what happens when one vanishes.
+//! Nodes that share a store: the shards that each node serves, and the consequences of the loss of a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ pub(crate) async fn slow_store() -> Arc<dyn Store> {
 }
 
 pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<ManualClock>, address: Option<String>) -> Service {
-    // Nodes with the same seed would take each other's commits for their own.
+    // Each node has a different seed, because nodes with the same seed would mistake each other's commits for their
+    // own.
     let seed = address.as_ref().map_or(0, |address| address.bytes().map(u64::from).sum());
     let node = address.map(|address| Node { address });
     let settings = Settings { seed: Some(7 + seed), node, ..Settings::default() };
@@ -58,7 +59,7 @@ pub(crate) async fn set_timer(service: &Service, timer_id: &str, seconds: u64) {
         .unwrap();
 }
 
-/// Starts runs that each wait for a timer, which this node has on its agenda.
+/// Starts runs that each wait for a timer. This node has the timers on its agenda.
 async fn waiting_runs(service: &Service, seconds: u64) -> Vec<String> {
     let ids: Vec<String> = (0..12).map(|number| format!("w{number}")).collect();
     for id in &ids {
@@ -127,7 +128,7 @@ async fn a_task_of_a_vanished_node_is_offered_within_five_seconds() {
 async fn an_earlier_timer_of_a_vanished_node_is_fired_in_time() {
     let [one, two] = nodes().await;
     pass(&one, 4).await;
-    // Soon enough to be on its agenda.
+    // The timers are due so soon that they are on the node's agenda.
     let ids = waiting_runs(&two, 50).await;
     for id in &ids {
         signal(&one, id).await;
@@ -142,7 +143,7 @@ async fn an_earlier_timer_of_a_vanished_node_is_fired_in_time() {
 async fn timers_of_an_unknown_node_are_found_in_the_store() {
     let [one, _two] = nodes().await;
     pass(&one, 4).await;
-    // A node whose heartbeats do not arrive.
+    // The heartbeats of this node do not arrive at the other nodes.
     let unknown = open(&one.store, &one.clock, None).await;
     let ids = waiting_runs(&unknown, 15).await;
     unknown.engine.begin_shutdown();

@@ -1,4 +1,4 @@
-//! Several nodes over one store: the memory of a node may be outdated, and it refuses nothing because of that. Also
+//! Several nodes over one store. The memory of a node may be outdated, but no request fails because of that. Also tests
 //! a store that does not respond when a run is due.
 
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use store::memory::Memory;
 
 use crate::{DOMAIN, Service, activity, at, succeed};
 
-/// Opens a node, and another over the same store that has not seen the first one's changes.
+/// Opens two nodes over the same store. The second node has not seen the changes of the first.
 async fn two() -> (Service, Service) {
     let one = Service::open().await;
     let other = Service::over(Arc::clone(&one.store)).await;
     (one, other)
 }
 
-/// Returns the last event of a run as the node shows it.
+/// Returns the id of a run's last event according to this node.
 async fn last_event_in_memory(service: &Service) -> u64 {
     service.engine.views().describe(&at("w")).await.unwrap().run.last_event_id
 }
@@ -89,7 +89,7 @@ async fn a_repeated_request_is_found_in_the_run_that_was_replaced() {
     let (one, other) = (Service::over(Arc::clone(&faults) as _).await, Service::over(inner).await);
     one.start("w").await;
     let first = one.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
-    // Both services have the same seed; starting another run makes their later ids differ.
+    // Both services have the same seed. Starting another run makes their later ids differ.
     other.start("v").await;
     // The command is recorded, but the node that wrote it gets no confirmation.
     faults.set_chances(Chances { unknown_after: 1_000, ..Chances::NONE });
@@ -109,7 +109,7 @@ async fn a_repeated_request_is_found_in_the_run_that_was_replaced() {
     assert_eq!(other.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "the second run has not");
 }
 
-/// Starts a run with a timer of ten seconds, over a store that does not respond from then on.
+/// Starts a run with a timer of ten seconds. Afterwards, the store does not respond.
 async fn timer_without_a_store(agenda: u32) -> (Service, Arc<FaultStore<Memory>>) {
     let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
     let service = Service::over(Arc::clone(&store) as _).await;

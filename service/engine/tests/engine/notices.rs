@@ -1,4 +1,5 @@
-//! Log lines at `info` for operators about runs, lists, deliveries and the clock, and their rate limits.
+//! Log lines for operators at level `info`, about runs, lists, deliveries and the clock, and the rate limits of these
+//! lines.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -10,7 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 
-/// The log of one test, at `info` as the service writes it.
+/// The log of one test at level `info`, in the service's format.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -52,7 +53,7 @@ impl Log {
         text.lines().filter(|line| line.contains(part)).map(|line| line.trim().to_owned()).collect()
     }
 
-    /// Returns the only line with this text.
+    /// Returns the line with this text. Fails if there is more than one.
     fn only(&self, part: &str) -> String {
         let mut lines = self.lines_with(part);
         assert_eq!(lines.len(), 1, "{part}: {lines:?}");
@@ -105,7 +106,7 @@ async fn a_failing_run_has_one_log_line_with_the_reason() {
     );
     has(&line, &["`baton workflow show order-1 --domain default` shows more", r#"domain="default""#]);
     has(&line, &[r#"workflow_id="order-1""#, &format!("run_id={run_id}")]);
-    // The run recovers and fails again, which is reported again.
+    // The run recovers and then fails again, which is reported again.
     let turn = service.turn().await;
     service.complete(turn, vec![activity("a", "acts")]).await.unwrap();
     service.signal("order-1", "s").await;
@@ -183,7 +184,7 @@ async fn a_blocked_run_has_one_log_line_with_cause_and_advice() {
         &line,
         &["`baton activity retry order-1 charge` tries it again. `baton workflow show order-1 --domain default`"],
     );
-    // An operator pauses another activity of the same run: its status is unchanged.
+    // An operator pauses another activity of the same run, whose status does not change.
     service.pause_activity("order-1", "ship").await;
     log.only("a run is blocked");
     service.start("order-2").await;
@@ -237,7 +238,7 @@ async fn an_unpolled_list_is_reported_after_a_minute_and_when_polled() {
     service.complete(turn, vec![succeed()]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     has(&log.only("polled again"), &["INFO", r#"task_list="deciders""#]);
-    // The remaining run waits again.
+    // The other run waits on the list again.
     service.clock.advance(Span::from_secs(60));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(log.lines_with("tasks wait on a list without a poller").len(), 2);
@@ -260,7 +261,7 @@ async fn failed_deliveries_have_one_log_line_per_list_and_minute() {
     let lines = log.lines_with("did not reach their poller");
     assert_eq!(lines.len(), 2, "{lines:?}");
     has(&lines[1], &[r#"task_list="deciders""#, " count=6"]);
-    // An activity, on another list.
+    // An activity on another list is not delivered.
     drop(service.engine.tasks().poll_activity(DOMAIN, "acts", Poll::default()).await.unwrap().unwrap());
     service.until("lost", "ActivityTimedOut").await;
     tokio::time::sleep(Duration::from_secs(1)).await;

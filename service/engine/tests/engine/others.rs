@@ -1,4 +1,4 @@
-//! Runs that affect each other: the events in both histories, the number of commits, and the order.
+//! Runs that affect each other. Tests the events in both histories, the number of commits, and the order of effects.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use crate::succeed;
 
-/// An engine whose time stands still, so that nothing happens because it is due. Each run has a list with its id.
+/// An engine whose clock stands still, so that no deadline is ever due. The task list of each run has the run's
+/// workflow id as its name.
 struct Service {
     engine: Arc<Engine>,
     store: Arc<dyn Store>,
@@ -60,7 +61,7 @@ async fn a_signal_to_another_run_is_in_both_histories() {
     let target = service.start("target").await;
     let before = service.store.stats().commits;
     service.decide("source", vec![signal("target", "go")]).await;
-    // Start and end of the turn, the signal, and its delivery.
+    // The events of the first turn, the signal and its delivery, and the start of the next turn.
     let window = service.decide("source", vec![succeed()]).await;
     let expected = [
         "DeciderStarted",
@@ -188,7 +189,7 @@ async fn a_parent_that_continues_as_new_is_closed_for_its_children() {
     while !service.names("ended").await.contains(&"WorkflowTerminated") {
         tokio::task::yield_now().await;
     }
-    // The left child keeps its parent, but the parent gets no event of the child's close.
+    // The child still has its parent, but the parent gets no event when the child closes.
     let parent = service.engine.views().describe(&at("left")).await.unwrap().run.started.parent.clone().unwrap();
     assert_eq!(parent.run_id, first);
     service.engine.commands().submit(&at("left"), signal_command("go")).await.unwrap();
@@ -245,7 +246,7 @@ async fn a_child_starts_and_its_parent_gets_its_close() {
     told("ChildStarted").await;
     assert_eq!(*service.names("parent").await.last().unwrap(), "ChildStarted", "no turn");
     assert_eq!(service.engine.views().describe(&at("parent")).await.unwrap().run.children.len(), 1);
-    // Signals in both directions.
+    // The parent and the child signal each other.
     service.engine.commands().submit(&at("parent"), signal_command("go")).await.unwrap();
     service.decide("parent", vec![signal("child", "hello")]).await;
     assert!(service.decide("child", vec![signal("parent", "hello to you"), succeed()]).await.contains(&"Signal"));
@@ -268,7 +269,7 @@ async fn children_of_a_closing_parent_follow_their_policy() {
     let children =
         [("killed", ChildPolicy::Terminate), ("asked", ChildPolicy::RequestCancel), ("left", ChildPolicy::Abandon)];
     let mut decisions: Vec<_> = children.iter().map(|(id, policy)| child(id, *policy)).collect();
-    // The turn that schedules the children also closes the run; the children start anyway.
+    // The turn that schedules the children also closes the run. The children start nevertheless.
     decisions.push(succeed());
     service.decide("parent", decisions).await;
     for (id, event) in [("killed", "WorkflowTerminated"), ("asked", "WorkflowCancelRequested")] {
@@ -295,7 +296,7 @@ async fn a_child_whose_id_is_in_use_is_not_started() {
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     assert!(service.decide("parent", vec![]).await.contains(&"ChildScheduleFailed"));
     service.decide("other", vec![succeed()]).await;
-    // A successful run prevents a new one unless the policy permits it.
+    // A successful run prevents a new run with its workflow id, unless the reuse policy permits one.
     service.engine.commands().submit(&at("parent"), signal_command("again")).await.unwrap();
     service.decide("parent", vec![child("other", ChildPolicy::Terminate)]).await;
     service.decide("parent", vec![]).await;
@@ -330,7 +331,8 @@ async fn memory_for_accepted_effects_is_bounded() {
         service.decide("target", vec![]).await;
         sizes.push(size().await);
     }
-    // The tail of events takes the available space, or a few events if that is small. 40 origins would take 2 KB more.
+    // The tail of events takes at most the soft limit, or the space of a few events if the limit is small. If the head
+    // kept the origins of all 40 signals, it would be 2 KB larger.
     let max = service.store.limits().head_soft.max(2_048) + 700;
     assert!(sizes.iter().all(|size| *size < max), "{sizes:?}");
 }

@@ -1,5 +1,5 @@
-//! Polls that are repeated because their response was lost: they get the same task again, and no other poller gets
-//! it.
+//! Polls that are repeated because their response was lost. The repeated poll gets the same task again, and no other
+//! poller gets this task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn poll_pci(node: &Service, id: &str, number: u32) -> Option<Delivery<Acti
     node.engine.tasks().poll_activity(DOMAIN, "PCI", attempt(id, number)).await.unwrap()
 }
 
-/// Polls, loses the response without the service noticing, and returns its token.
+/// Polls, loses the response without the service noticing it, and returns the token of the lost task.
 async fn lost(node: &Service, id: &str, number: u32) -> String {
     let delivery = poll(node, id, number).await.expect("a turn");
     let token = delivery.task().token.clone();
@@ -33,7 +33,7 @@ async fn lost(node: &Service, id: &str, number: u32) -> String {
     token
 }
 
-/// Stops a node: it sends and receives no more messages.
+/// Stops a node, which then sends and receives no more messages.
 fn kill(node: &Service, line: &Line, address: &str) {
     node.engine.begin_shutdown();
     line.nodes.lock().unwrap().remove(address);
@@ -46,7 +46,7 @@ async fn a_repeated_poll_gets_the_same_turn_without_an_event() {
     one.start("b").await;
     let token = lost(&one, "p", 1).await;
     let before = one.names("a").await;
-    // At the same node, and at another.
+    // Repeats the poll at the same node and at another node.
     for (node, number) in [(&one, 2), (&two, 3), (&two, 4), (&one, 5)] {
         assert_eq!(lost(node, "p", number).await, token, "attempt {number}");
     }
@@ -111,7 +111,7 @@ async fn a_task_in_flight_at_a_dead_node_returns_in_ten_seconds() {
     assert_eq!(two.names("w").await, before);
 }
 
-/// A node that restarts at once serves the same shards and finds the task.
+/// A node that restarts immediately serves the same shards and finds the task.
 #[tokio::test(start_paused = true)]
 async fn a_restarted_node_finds_the_task_that_was_in_flight() {
     for dies in 0..2 {
@@ -151,7 +151,7 @@ async fn a_long_activity_in_flight_is_found_after_a_restart() {
     long.timeouts.start_to_close = Some(history::Duration::from_days(30));
     one.complete(turn, vec![long.into()]).await.unwrap();
     poll_pci(&one, "r", 1).await.unwrap().delivered();
-    // Long enough that the run is woken for no other reason.
+    // Waits so long that the run is not about to be woken for another reason.
     pass(&one, 120).await;
     kill(&one, &line, "http://node0");
     let engine = Arc::clone(&two.engine);
@@ -190,13 +190,13 @@ async fn a_task_is_not_taken_back_from_its_next_holder() {
     let slow = poll(&one, "p", 1).await.unwrap();
     let again = poll(&two, "p", 2).await.expect("the same turn");
     assert_eq!(again.task().token, slow.task().token);
-    // The task is returned, but too late.
+    // The first attempt returns the task too late, so the return has no effect.
     drop(slow);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(two.names("w").await, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
     two.complete(again, vec![succeed()]).await.unwrap();
 
-    // In time, if the poll is not repeated.
+    // If the poll is not repeated, the first attempt returns the task in time.
     one.start("v").await;
     drop(poll(&one, "q", 1).await.unwrap());
     one.until("v", "DeciderFailed").await;
@@ -216,7 +216,7 @@ async fn a_waiting_poll_gets_nothing_once_it_is_repeated() {
     let second =
         tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", attempt("p", 2)).await.unwrap() });
     tokio::time::sleep(Duration::from_millis(10)).await;
-    // While the first attempt still waits.
+    // The task is created while the first attempt is still waiting.
     one.start("w").await;
     second.await.unwrap().expect("the turn").delivered();
     assert!(first.await.unwrap().is_none(), "its caller has disconnected");
@@ -230,7 +230,7 @@ async fn a_completed_turn_is_not_sent_again() {
     one.complete(turn, vec![succeed()]).await.unwrap();
     let quick = Poll { wait: Duration::from_millis(10), ..attempt("p", 2) };
     assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", quick).await.unwrap().is_none());
-    // A later turn of the run does not affect the response of an earlier attempt either.
+    // A later turn of the run is not a response to an earlier attempt.
     one.start("v").await;
     let turn = poll(&one, "q", 1).await.unwrap();
     one.complete(turn, vec![]).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_completed_turn_is_not_sent_again() {
     next.delivered();
 }
 
-/// A run with an error must not make the poll fail.
+/// A damaged run must not make the poll fail.
 #[tokio::test]
 async fn a_poll_passes_over_a_run_that_cannot_be_read() {
     let service = Service::open().await;

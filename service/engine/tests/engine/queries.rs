@@ -1,4 +1,4 @@
-//! Queries in every state of a run, with every outcome.
+//! Queries to runs in every state, with every outcome.
 //!
 //! The cells of the table in tests/README.md name these tests.
 
@@ -17,7 +17,7 @@ pub(crate) fn json(text: &str) -> Payload {
 }
 
 impl Service {
-    /// Sends a query without waiting for the answer. The query is registered when this returns.
+    /// Sends a query without waiting for the answer. When this function returns, the query is registered.
     pub(crate) async fn ask_of(&self, at: RunRef, ask: QueryRequest, wait: Duration) -> Asking {
         let before = self.gauge("queries_waiting");
         let engine = Arc::clone(&self.engine);
@@ -39,7 +39,7 @@ impl Service {
         line.unwrap_or_else(|| panic!("no `{name}` in {metrics}")).parse().unwrap()
     }
 
-    /// Takes the next task of a decider that answers queries.
+    /// Takes the next task for a decider that answers queries.
     pub(crate) async fn task(&self) -> Delivery<DeciderTask> {
         let poll = Poll { wait: Duration::from_secs(60), queries: true, ..Poll::default() };
         self.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().expect("a task waits")
@@ -80,7 +80,7 @@ impl Service {
         self.engine.commands().submit(&at(id), signal).await.unwrap();
     }
 
-    /// Starts a run, completes its first turn, and leaves it without anything to do.
+    /// Starts a run and completes its first turn. Afterwards the run is idle.
     pub(crate) async fn idle(&self, id: &str) {
         self.start(id).await;
         let task = self.task().await;
@@ -247,7 +247,7 @@ async fn query_out_and_lost_it_is_put_again_without_the_late_answer() {
     let lost = service.task().await;
     let (late, id) = (lost.task().token.clone(), lost.task().queries[0].id.clone());
     lost.delivered();
-    // The decider died with the task. After the timeout, another poll gets the query.
+    // The decider has crashed with the task. After the timeout, another poll gets the query.
     let again = service.task().await;
     assert_eq!(again.task().queries[0].id, id);
     service.answer(again, Vec::new(), &said("7")).await.unwrap();
@@ -267,7 +267,7 @@ async fn query_out_and_late_its_answer_counts_while_a_caller_waits() {
     let (token, id) = (slow.task().token.clone(), slow.task().queries[0].id.clone());
     slow.delivered();
     let again = service.task().await;
-    // The first task had all events that the caller may expect.
+    // The first task showed all events that the answer must reflect, so its late answer is valid.
     drop(service.complete_with(&token, Vec::new(), vec![(id, said("slow"))]).await);
     assert_eq!(result(asking.await.unwrap()).0, "slow");
     assert!(service.answer(again, Vec::new(), &said("again")).await.is_err());
@@ -312,7 +312,7 @@ async fn query_rides_and_its_turn_fails_the_next_turn_takes_it() {
     service.idle("w").await;
     service.signal("w", "s").await;
     let asking = service.ask("w", "total").await;
-    // The poller has disconnected.
+    // The poller has disconnected before it received the task.
     drop(service.task().await);
     service.until("w", "DeciderFailed").await;
     // The decider fails the turn.
@@ -323,7 +323,7 @@ async fn query_rides_and_its_turn_fails_the_next_turn_takes_it() {
     let fail = Command::FailTurn { turn: token.turn, reason: None, details: None };
     service.engine.tasks().answer_turn(&token, fail).await.unwrap();
     service.clock.advance(history::Duration::from_secs(2));
-    // The decider dies.
+    // The decider crashes, and its turn times out.
     let task = service.task().await;
     assert_eq!(names(&task), ["total"]);
     task.delivered();
@@ -382,7 +382,7 @@ async fn closed_and_asked_a_query_task_shows_the_whole_run() {
         assert_eq!(task.task().run_id, run_id);
         assert_eq!(task.task().events.last().unwrap().kind.name(), "WorkflowFailed");
         assert_eq!(task.task().queries[0].input, Some(json("[1]")));
-        // Its history can be read like that of any other task.
+        // The history of a query task can be read like that of any other task.
         let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
         let page = engine::EventRange::default();
         assert_eq!(
@@ -427,7 +427,7 @@ async fn an_error_of_a_query_fails_only_the_query() {
         (failed("overflow"), "query-failed"),
         (large, "query-failed"),
     ] {
-        // With a turn, and without.
+        // Tests the query both with a turn and with a separate task.
         for signals in [true, false] {
             if signals {
                 service.signal("w", "s").await;
@@ -461,7 +461,7 @@ async fn unknown_and_second_answers_are_faults_and_change_nothing() {
     let other = service.ask("v", "total").await;
     let task = service.task().await;
     let elsewhere = task.task().queries[0].id.clone();
-    // The decider holds the query, so no other decider gets it.
+    // A decider has the query, so no other decider gets it.
     task.delivered();
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -649,7 +649,7 @@ async fn paused_and_asked_a_query_task_shows_the_run() {
         service.signal("w", "s").await;
         service.no_task().await;
     }
-    // A query that waits when the run is resumed goes with the waiting turn.
+    // If a query waits when the run is resumed, the waiting turn takes the query.
     let asking = service.ask("w", "total").await;
     service.resume("w").await;
     let task = service.task().await;

@@ -1,5 +1,5 @@
-//! Queries with several nodes over one store: sent to one node and answered by a decider at another, with failures
-//! in between.
+//! Queries with several nodes over one store. A query is sent to one node and answered by a decider of another node,
+//! with failures between these steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn an_answer_may_be_given_to_any_node() {
     let ([one, two, three], _) = nodes().await;
     two.idle("w").await;
     for signals in [false, true] {
-        // With a turn, and without.
+        // Tests the query both with a separate task and with a turn.
         let polling = poll(&two);
         until_waiting(&two, 1).await;
         let asking = if signals {
@@ -81,7 +81,7 @@ async fn an_answer_may_be_given_to_any_node() {
         task.delivered();
         three.complete_with(&token, Vec::new(), results.clone()).await.unwrap();
         assert_eq!(result(asking.await.unwrap()).0, "7");
-        // A second answer: the other node responds that no caller waits.
+        // The decider answers again. The node that holds the queries replies that no caller waits.
         assert!(three.complete_with(&token, Vec::new(), results).await.is_err());
     }
 }
@@ -110,7 +110,7 @@ async fn a_query_at_a_node_that_dies_is_answered_later() {
     until_waiting(&two, 1).await;
     let asking = one.ask("w", "total").await;
     at_two.await.unwrap().delivered();
-    // The stopped node receives no further queries, and its earlier ones are lost.
+    // The stopped node receives no further queries. Queries that it received before are lost.
     line.nodes.lock().unwrap().remove("http://node1");
     let at_three = poll(&three);
     let task = tokio::time::timeout(Duration::from_secs(30), at_three).await.expect("the query is sent again").unwrap();
@@ -140,7 +140,7 @@ async fn a_query_watcher_is_notified_of_changes_at_another_node() {
     assert_eq!(result(watching.await.unwrap()).0, "8");
 }
 
-/// Runs a decider that counts signals, at one node until it is aborted.
+/// Runs a decider at one node until it is aborted. The decider counts signals.
 fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
     let engine = Arc::clone(&node.engine);
     tokio::spawn(async move {
@@ -150,13 +150,13 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
             let (task, receipt) = task.split();
             receipt.delivered();
             let token = engine.tasks().decider_token(&task.token).unwrap();
-            // Like a decider without a cached state: from event 1.
+            // Reads the history from event 1, like a decider without a cached state.
             let page = EventRange { before: Some(task.started_event_id + 1), ..EventRange::default() };
             let Ok(read) = engine.tasks().turn_history(&token, &page).await else { continue };
             let is_signal = |kind: &EventKind| matches!(kind, EventKind::Signal(_));
             let count = read.events.iter().filter(|event| is_signal(&event.kind)).count();
             let results = results(&task, &said(&count.to_string()));
-            // Deciding takes time.
+            // Simulates that deciding takes time.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..300))).await;
             let (turn, decisions) = (token.turn, Vec::new());
             let complete = Command::complete(turn, decisions);
@@ -174,10 +174,10 @@ async fn reads_its_writes(seed: u64) {
     let (mut told, mut answered) = (0, 0);
     for round in 0..40 {
         if round == 20 {
-            // A node vanishes, with its decider and everything it holds in memory.
+            // Stops a node, with its decider and all data that it has only in memory.
             deciders.remove(1).abort();
             line.nodes.lock().unwrap().remove("http://node1");
-            // Wait until a turn that the node may have held has timed out.
+            // Waits until the timeout of a turn that this node may have handed out.
             crate::members::pass(&nodes[0], 35).await;
         }
         let alive: &[usize] = if round < 20 { &[0, 1, 2] } else { &[0, 2] };
@@ -248,7 +248,7 @@ async fn a_watcher_is_notified_of_events_of_another_node() {
 async fn a_query_of_a_run_that_is_busy_at_another_node_is_answered() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
-    // A decider also waits at the node that receives the query, but gets nothing.
+    // A decider also waits at the node that receives the query, but gets no task.
     let waits_in_vain = poll(&one);
     until_waiting(&one, 1).await;
     let polling = poll(&two);
@@ -260,7 +260,7 @@ async fn a_query_of_a_run_that_is_busy_at_another_node_is_answered() {
     while !asking.is_finished() {
         turns += 1;
         assert!(turns < 20, "each turn was followed by another, and none took the query");
-        // The next turn starts when this one ends.
+        // A signal during each turn causes the next turn to start as soon as this turn ends.
         two.signal("w", "s").await;
         let polling = poll(&two);
         until_waiting(&two, 1).await;

@@ -1,4 +1,4 @@
-//! Remaining cells of the table in tests/README.md, and a check that each cell names an existing test.
+//! Tests for the remaining cells of the table in tests/README.md, and a check that each cell names an existing test.
 
 use std::time::Duration;
 
@@ -192,7 +192,7 @@ async fn a_thousand_queries_leave_the_store_unchanged() {
     assert_eq!((service.events("w").await, service.store.stats().commits), (events, commits), "no event and no write");
 }
 
-/// Sources of the tests in the table.
+/// Sources of the tests that the table names.
 const SOURCES: [&str; 3] =
     [include_str!("queries.rs"), include_str!("query_table.rs"), include_str!("queries_elsewhere.rs")];
 
@@ -224,7 +224,7 @@ fn the_table_and_the_tests_name_each_other() {
     for name in of_cells {
         assert!(named.contains(name), "`{name}` is not in the table");
     }
-    // A cell without a test is marked as impossible.
+    // A cell that names no test must be marked as impossible.
     let lines: Vec<&str> = table.lines().collect();
     let is_header = |pair: &[&str]| pair.get(1).is_some_and(|below| below.starts_with("|---"));
     let rows = lines.windows(2).filter(|pair| pair[0].starts_with("| ") && !is_header(pair)).map(|pair| pair[0]);

@@ -1,5 +1,5 @@
-//! Requests that are repeated late: after hundreds of others, in runs that continue the one that recorded them, and
-//! at another node.
+//! Requests that are repeated late: after hundreds of other requests, when another run has continued the run that
+//! recorded them, and at another node.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::updates::{done, ids, named, result};
 use crate::{DOMAIN, Service, at, succeed};
 
-/// Several times the number of keys that the state of a run can hold.
+/// Number of requests that is several times the number of keys in the state of a run.
 pub(crate) const MANY: u64 = 5 * limits::REQUESTS_IN_STATE_MAX as u64;
 
 pub(crate) fn keyed(key: u64) -> Command {
@@ -28,7 +28,7 @@ impl Service {
         self.engine.commands().submit(&at(id), keyed(key)).await.unwrap()
     }
 
-    /// Repeats a command: it returns the first result and records nothing.
+    /// Repeats a command. Checks that the response is the first result and that no event is recorded.
     pub(crate) async fn tell_again(&self, id: &str, key: u64, first: &Admitted) {
         let before = self.events(id).await.len();
         let again = self.tell(id, key).await;
@@ -104,7 +104,7 @@ async fn a_starts_key_is_known_as_long_as_its_run_is_kept() {
     let turn = service.turn().await;
     service.complete(turn, vec![succeed()]).await.unwrap();
     assert_eq!(service.start_with("w", 900_001).await, again, "after it has closed");
-    // Other runs replace it, with more requests than fit into the state of a run.
+    // Other runs replace the run. They have more requests than fit into the state of a run.
     let mut others = Vec::new();
     for number in 1..=10 {
         service.clock.advance(history::Duration::from_days(2));
@@ -118,7 +118,7 @@ async fn a_starts_key_is_known_as_long_as_its_run_is_kept() {
     }
     let newest = others.last().unwrap().run_id;
     assert_eq!(service.current("w").await, newest, "no run was started twice");
-    // A deleted run is forgotten: the key then starts a run like any other.
+    // After the run is deleted, the service no longer knows its key, which then starts a new run.
     service.engine.commands().delete(&of("w", first.run_id), &engine::Deletion::default()).await.unwrap();
     assert!(!service.start_with("w", 900_001).await.repeated);
 }
@@ -140,8 +140,8 @@ async fn a_signal_is_known_in_every_successor_and_at_every_node() {
             service.tell_again("w", key, first).await;
         }
     }
-    // A repetition that names its run is recognized, although the run is not the newest. A repetition that names
-    // another run is a new request.
+    // A repetition that names the original run is recognized, although that run is not the newest. A repetition that
+    // names another run is a new request.
     let told = service.engine.commands().submit(&of("w", first[0].run_id), keyed(3)).await.unwrap();
     assert_eq!((told.event_id, told.repeated), (first[3].event_id, true));
     assert!(!service.engine.commands().submit(&of("w", second), keyed(3)).await.unwrap().repeated);
@@ -213,7 +213,7 @@ async fn an_update_is_known_in_the_successors_of_its_run() {
     }
     let accepted = |kind: &EventKind| matches!(kind, EventKind::UpdateAccepted(_));
     assert!(!service.events("w").await.iter().any(|event| accepted(&event.kind)));
-    // If a request names the successor by its run id, the same update id is a new update.
+    // If a request names the successor by its run id, its update id belongs to a new update.
     let turn = service.turn().await;
     service.complete(turn, Vec::new()).await.unwrap();
     let current = service.current("w").await;
@@ -262,7 +262,7 @@ async fn a_run_without_retention_is_kept_for_its_known_requests() {
     assert_eq!(expires_at(service.stored("plain").await.unwrap()), now, "a start is known while its run exists");
     let kept = expires_at(service.stored("keyed").await.unwrap()).since(now);
     assert!(kept >= limits::REQUESTS_KEPT && kept <= history::Duration::from_secs(26 * 3_600), "{kept}");
-    // The keys are still known when another run replaces this one.
+    // The keys are still known after another run has replaced this run.
     let told = service.engine.commands().submit(&at("keyed"), keyed(5)).await.unwrap();
     assert!(told.repeated);
     service.engine.commands().start(DOMAIN, start("keyed")).await.unwrap();

@@ -1,4 +1,5 @@
-//! Lifetime of known requests: one day, at most a hundred thousand per workflow id, also across a restart of the store.
+//! Lifetime of known requests: one day, for at most a hundred thousand requests per workflow id, even if the store is
+//! restarted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use crate::{DOMAIN, Service, at, succeed};
 const HOUR: history::Duration = history::Duration::from_secs(3_600);
 const MINUTE: history::Duration = history::Duration::from_secs(60);
 
-/// Key of the first of the other requests.
+/// Key of the first of the commands that [`others`] returns.
 const OTHERS: u64 = 800_000;
 
-/// Returns commands to an open run other than signals, each with a key, in an order in which each succeeds.
+/// Returns commands to an open run that are not signals. Each has a key. They all succeed in this order.
 fn others() -> Vec<Command> {
     let key = |number: u64| Some(RequestKey(OTHERS + number));
     vec![
@@ -36,7 +37,7 @@ fn terminate() -> Command {
 }
 
 impl Service {
-    /// Starts a run without retention, which is deleted after its close unless it is kept for its known requests.
+    /// Starts a run without a retention period. When it has closed, only its known requests prevent its deletion.
     async fn start_and_forget(&self, id: &str) {
         let start = Start {
             retention: history::Duration::ZERO,
@@ -48,7 +49,7 @@ impl Service {
         self.complete(turn, Vec::new()).await.unwrap();
     }
 
-    /// Advances the clock this many times, and lets the store delete expired runs.
+    /// Advances the clock by this duration, this many times. Each time, lets the store delete expired runs.
     async fn wait(&self, times: u64, span: history::Duration) {
         for _ in 0..times {
             self.clock.advance(span);
@@ -66,7 +67,7 @@ impl Service {
         result(asking.await.unwrap())
     }
 
-    /// Repeats all requests: each returns its first result.
+    /// Repeats all requests. Checks that each returns its first result.
     async fn repeat_all(&self, id: &str, first: &[(Command, Admitted)], updated: &(String, u64, u64)) {
         for (command, first) in first {
             let again = self.engine.commands().submit(&at(id), command.clone()).await.unwrap();
@@ -109,8 +110,8 @@ async fn requests_are_known_for_a_day_although_the_store_expires_runs() {
             node.repeat_all(id, first, updated).await;
         }
     }
-    // Keys are known for a day, plus up to an hour because ages are counted in hours, plus an hour for differing
-    // clocks.
+    // Keys are known for a day. Up to an hour is added because ages are counted in hours, and another hour because
+    // clocks may differ.
     service.wait(3, HOUR).await;
     for (id, ..) in &heard {
         let refused = service.engine.commands().submit(&at(id), keyed(0)).await.unwrap_err();
@@ -128,7 +129,7 @@ async fn a_hundred_thousand_requests_are_known_and_the_rest_counted() {
     let full = with_marks(&head, limits::REQUESTS_MAX).expect("it has marks");
     let expect = Expect::Exactly { run: head.run, version: head.version };
     assert!(matches!(service.store.commit(&key, expect, &full, &[]).await.unwrap(), Cas::Won));
-    // At a node that has not seen these requests.
+    // Continues at a node that has not seen these requests.
     let node = service.again().await;
     let counted = || (node.gauge("request_keys_offloaded_total"), node.gauge("request_keys_evicted_total"));
     node.tell_again("w", 0, &first[0]).await;
@@ -137,7 +138,7 @@ async fn a_hundred_thousand_requests_are_known_and_the_rest_counted() {
     node.tell_many("w", MANY..MANY + more).await;
     let (written, forgotten) = counted();
     assert!(written >= limits::REQUESTS_SPILLED_MIN as u64 && forgotten == written, "{written}, {forgotten}");
-    // Only the oldest ones are forgotten.
+    // Only the oldest requests are forgotten.
     let place = usize::try_from(forgotten).unwrap();
     node.tell_again("w", forgotten, &first[place]).await;
     let again = node.tell("w", forgotten - 1).await;

@@ -1,4 +1,4 @@
-//! Runs of maximum size, over the memory store, over DynamoDB if configured, and over the embedded store.
+//! Runs of the maximum size, over the memory store, over the embedded store, and over DynamoDB if it is configured.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Updates in every state of a run, with every outcome.
+//! Updates to runs in every state, with every outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,8 @@ pub(crate) fn result(answered: Result<UpdateProgress, Refusal>) -> (String, u64,
 }
 
 impl Service {
-    /// Sends an update without waiting for the answer. When this returns, the update is registered or answered.
+    /// Sends an update without waiting for the answer. When this function returns, the update is registered or
+    /// answered.
     pub(crate) async fn update_of(&self, at: RunRef, update: UpdateRequest, wait: Duration) -> Asking {
         let before = self.gauge("updates_waiting");
         let engine = Arc::clone(&self.engine);
@@ -115,7 +116,7 @@ impl Service {
         self.say(&token, answers, decisions).await
     }
 
-    /// Opens the service again, as after its process died.
+    /// Opens the service again, as if its process had crashed.
     pub(crate) async fn again(&self) -> Self {
         let settings = Settings { seed: Some(8), ..Settings::default() };
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
@@ -151,7 +152,7 @@ async fn an_accepted_update_is_one_turn_and_one_commit() {
     assert_eq!(service.store.stats().commits, commits + 1, "one commit");
     let names = service.names("w").await;
     assert_eq!(names[before.len()..], [&TURN[..], &UPDATE, &["Marker"]].concat());
-    // The decider got the same events before they were recorded.
+    // The decider received the same events before they were recorded.
     let window = &service.events("w").await[2..before.len() + 2];
     assert_eq!(shown, window);
     assert_eq!(service.gauge("updates_waiting"), 0);
@@ -211,7 +212,7 @@ async fn a_waiting_turn_takes_the_update_and_leaves_no_rejection() {
         service.say(&token, &[("u", verdict.clone())], Vec::new()).await.unwrap();
         assert_eq!(asking.await.unwrap().is_ok(), more.len() == 2);
         assert_eq!(service.names("w").await[before.len()..], [&["DeciderCompleted"], more].concat());
-        // A rejection is kept for a while.
+        // A rejection is kept for two minutes. Waits until it has expired.
         service.clock.advance(history::Duration::from_secs(121));
     }
 }
@@ -277,7 +278,7 @@ async fn an_event_during_judging_repeats_it_and_it_is_accepted_once() {
     let refused = service.say(&token, &[("u", done("2"))], vec![marker()]).await.unwrap_err();
     assert_eq!(refused.code(), "turn-lost");
     assert_eq!(service.events("w").await, before, "nothing of it is recorded");
-    // The turn for the signal takes it again.
+    // The turn for the signal takes the update again.
     let again = service.judge().await;
     assert!(!again.task().speculative && ids(&again) == ["u"]);
     let second = again.task().token.clone();
@@ -320,9 +321,9 @@ async fn updates_of_a_lost_turn_are_dispatched_again() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    // The poller has disconnected.
+    // The poller has disconnected before it received the task.
     drop(service.judge().await);
-    // The decider has died with the task.
+    // The decider has crashed with the task.
     let task = service.judge().await;
     let late = task.task().token.clone();
     task.delivered();
@@ -372,7 +373,7 @@ async fn an_undelivered_turn_goes_to_the_next_poller_with_its_update() {
     let engine = Arc::clone(&service.engine);
     let poll = takes_updates(Duration::from_secs(600), 64);
     let next = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await });
-    // Time advances once all tasks wait.
+    // Sleeping lets all tasks begin to wait, because tokio's time advances only when all tasks are idle.
     tokio::time::sleep(Duration::from_millis(1)).await;
     drop(task);
     let task = next.await.unwrap().unwrap().expect("the turn waits");
@@ -399,13 +400,13 @@ async fn a_lost_result_is_returned_again_by_update_id() {
     assert_eq!(code(service.update("w", "v").await.await.unwrap()), "update-rejected");
     service.nothing_to_judge().await;
 
-    // Another process knows recorded results, and judges the other updates again.
+    // Another process knows the recorded results. It lets a decider validate the other updates again.
     let other = service.again().await;
     assert_eq!(result(other.update("w", "u").await.await.unwrap()), first);
     let asking = other.update("w", "v").await;
     other.judged(&[("v", done("3"))], vec![succeed()]).await.unwrap();
     let closing = result(asking.await.unwrap());
-    // Also from a run that has closed.
+    // The result is also returned after the run has closed.
     assert_eq!(result(other.update("w", "v").await.await.unwrap()), closing);
     assert_eq!(code(other.update("w", "x").await.await.unwrap()), "run-closed");
 }
@@ -468,7 +469,7 @@ async fn an_update_fails_if_its_expected_version_has_changed() {
     service.signal("w", "go").await;
     assert_eq!(service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err().code(), "turn-lost");
     assert_eq!(code(asking.await.unwrap()), "version-mismatch");
-    // The turn for the signal does not take it.
+    // The turn for the signal does not take the refused update.
     assert!(ids(&service.judge().await).is_empty());
 }
 
@@ -478,7 +479,7 @@ async fn a_decider_may_accept_now_and_answer_in_a_later_turn() {
     service.idle("w").await;
     let asking = service.update("w", "u").await;
     service.judged(&[("u", Verdict::Later)], vec![activity("a", "runners")]).await.unwrap();
-    // A caller with a shorter wait learns that it is accepted.
+    // A caller with a shorter wait gets the response that the update is accepted.
     let accepted = service.update_of(at("w"), named("u"), Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((accepted.event_id, accepted.done), (9, None));
     let task = service.engine.tasks().poll_activity(DOMAIN, "runners", Poll::default()).await.unwrap().unwrap();
@@ -544,7 +545,7 @@ async fn a_close_ends_the_wait_and_a_successor_takes_the_update() {
     turn.delivered();
     let asking = service.update("c", "u").await;
     service.say(&token, &[], vec![ContinueAsNew::default().into()]).await.unwrap();
-    // The update is in the first turn or the next, depending on timing.
+    // Depending on timing, the first turn or the second turn takes the update.
     let first = service.judge().await;
     assert_eq!(first.task().previous_started_event_id, 0);
     let is_with_it = ids(&first) == ["u"];
@@ -591,7 +592,7 @@ async fn a_caller_that_disconnects_finds_the_answer_later() {
     }
     service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap();
     assert_eq!(result(service.update("w", "u").await.await.unwrap()).0, "2");
-    // An update that no decider holds is withdrawn.
+    // If no decider has an update when the wait ends, the update is withdrawn.
     let asking = service.update_of(at("w"), named("v"), Duration::from_secs(1)).await;
     match asking.await.unwrap().unwrap_err() {
         Refusal::UpdateTimedOut { recorded, .. } => assert!(!recorded),
@@ -615,17 +616,17 @@ async fn unknown_answers_are_faults_and_missing_ones_rejections() {
     let twice = service.say(&token, &[("u", done("2")), ("u", rejected())], Vec::new()).await.unwrap_err();
     assert!(matches!(twice, Refusal::Fault(Fault::Invalid { .. })), "{twice}");
     assert_eq!(service.stored("w").await, before, "no effect");
-    // The task can still be answered correctly.
+    // After these refusals, the task can still be answered correctly.
     service.say(&token, &[], Vec::new()).await.unwrap();
     match asking.await.unwrap().unwrap_err() {
         Refusal::UpdateRejected { reason, .. } => assert_eq!(reason, "unanswered"),
         other => panic!("{other}"),
     }
     assert_eq!(service.stored("w").await, before);
-    // After the wait.
+    // The task was already answered, so a later answer is refused.
     let late = service.say(&token, &[("u", done("2"))], Vec::new()).await.unwrap_err();
     assert_eq!(late.code(), "turn-lost");
-    // For a turn without updates.
+    // An answer to an update is refused if the turn has no updates.
     service.signal("w", "go").await;
     let task = service.judge().await;
     let token = task.task().token.clone();
@@ -776,7 +777,7 @@ async fn a_redelivered_turn_takes_its_updates_and_queries_again() {
     };
     let lost = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(1)).await.unwrap().unwrap();
     assert_eq!((lost.task().updates.len(), lost.task().queries.len()), (1, 1));
-    // From the service's point of view the task was delivered.
+    // The service considers the task as delivered.
     lost.delivered();
     let task = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(2)).await.unwrap().unwrap();
     assert_eq!((ids(&task), task.task().queries.len()), (vec!["u"], 1));

@@ -1,5 +1,5 @@
-//! Updates with several nodes over one store: sent to one node and judged by a decider at another, with failures in
-//! between.
+//! Updates with several nodes over one store. An update is sent to one node and validated by a decider of another node,
+//! with failures between these steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::elsewhere::{nodes, until_waiting};
 use crate::updates::{Asking, code, done, ids, marker, named, rejected, result, takes_updates};
 use crate::{DOMAIN, Service, at};
 
-/// Maximum time for an update to reach a decider at another node. Our choice: the same as for tasks.
+/// Maximum time for an update to reach a decider at another node. Our choice: equal to the maximum time for tasks.
 const HANDOVER_MAX: Duration = Duration::from_millis(50);
 
 type Polling = tokio::task::JoinHandle<Delivery<DeciderTask>>;
@@ -56,7 +56,7 @@ async fn an_update_reaches_another_node_at_once_in_one_commit() {
     assert_eq!(one.store.stats().commits, commits + 1, "one commit");
     let turn = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted", "UpdateAccepted", "UpdateCompleted"];
     assert_eq!(one.names("w").await[before..], turn);
-    // A caller that lost the response can repeat the update at any node.
+    // A caller that has lost the response can repeat the update at any node.
     for node in [&one, &two, &three] {
         assert_eq!(result(node.update("w", "u").await.await.unwrap()).0, "2");
     }
@@ -75,7 +75,7 @@ async fn a_rejection_at_another_node_leaves_the_store_unchanged() {
         two.say(&token(polling.await.unwrap()), &[(id, rejected())], Vec::new()).await.unwrap();
         let Refusal::UpdateRejected { reason, details, .. } = asking.await.unwrap().unwrap_err() else { panic!() };
         assert_eq!((reason.as_str(), details.unwrap().text()), ("taken", Some("[2]")));
-        // The node that received the update keeps the rejection.
+        // The node that received the update from its caller remembers the rejection.
         assert_eq!(code(one.update("w", id).await.await.unwrap()), "update-rejected");
     }
     assert_eq!(one.stored("w").await, stored, "a rejection stores nothing");
@@ -93,7 +93,7 @@ async fn every_outcome_of_an_update_returns_from_another_node() {
         two.say(&token(polling.await.unwrap()), &answers, Vec::new()).await.unwrap();
         assert_eq!(code(asking.await.unwrap()), expected);
     }
-    // Accepted now, answered later.
+    // The update is accepted in one turn and completed in a later turn.
     let polling = waiting(&two).await;
     let asking = one.update("w", "l").await;
     two.say(&token(polling.await.unwrap()), &[("l", Verdict::Later)], Vec::new()).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_condition_is_checked_at_another_node() {
 async fn a_verdict_may_be_given_to_any_node() {
     let ([one, two, three], _) = nodes().await;
     two.idle("w").await;
-    // With a speculative turn, and with a regular one.
+    // Tests both a speculative turn and a regular turn.
     for (id, is_speculative) in [("a", true), ("b", false)] {
         let asking = if is_speculative {
             one.update("w", id).await
@@ -134,7 +134,7 @@ async fn a_verdict_may_be_given_to_any_node() {
         let task = poll(&two).await.unwrap();
         assert_eq!((task.task().speculative, ids(&task)), (is_speculative, vec![id]));
         let token = token(task);
-        // A refusal by the rules is returned, and changes nothing.
+        // A refusal by the rules is returned to the decider and changes nothing.
         let refused = three.say(&token, &[("x", done("2"))], Vec::new()).await.unwrap_err();
         assert_eq!(refused.code(), "unknown-update", "{refused}");
         three.say(&token, &[(id, done("2"))], vec![marker()]).await.unwrap();
@@ -175,7 +175,7 @@ async fn an_update_goes_with_a_turn_at_another_node() {
     two.idle("w").await;
     two.signal("w", "go").await;
     let held = two.judge().await;
-    // The turn is at the other node, and another decider waits there, too.
+    // The other node has handed out the turn, and another decider also waits at that node.
     let polling = waiting(&two).await;
     let asking = one.update("w", "u").await;
     two.signal("w", "go").await;
@@ -251,7 +251,7 @@ async fn an_update_of_a_dead_node_is_judged_elsewhere_and_counts_once() {
 #[tokio::test(start_paused = true)]
 async fn an_update_recorded_by_a_dead_node_is_found() {
     let ([one, two, _three], held, asking) = lost(named("u")).await;
-    // The node has recorded the answer, but its reply is lost.
+    // The other node has recorded the answer, but its reply is lost.
     two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     let polling = poll(&one);
     assert_eq!(result(asking.await.unwrap()).0, "1");
@@ -270,7 +270,7 @@ async fn a_rejection_is_not_final_after_the_loss_of_a_node() {
     };
     let refusal = asking.await.unwrap().unwrap_err();
     assert!(is_unknown(&refusal), "{refusal}");
-    // A repetition still has an unknown outcome, also at a node that did not receive the update before.
+    // The outcome of a repetition is also unknown, even at a node that did not receive the update before.
     for node in [&one, &three] {
         let asking = node.update("w", "u").await;
         if !asking.is_finished() {
@@ -279,7 +279,8 @@ async fn a_rejection_is_not_final_after_the_loss_of_a_node() {
         let refusal = asking.await.unwrap().unwrap_err();
         assert!(is_unknown(&refusal), "{refusal}");
     }
-    // By then the lost node knows that others may consider it dead, and refuses the late answer of its decider.
+    // After six seconds, the lost node knows that others may consider it dead. It refuses the late answer of its
+    // decider.
     crate::members::pass(&one, 6).await;
     assert_eq!(code(one.update("w", "u").await.await.unwrap()), "update-rejected");
     let late = two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap_err();
@@ -323,17 +324,17 @@ async fn a_rejection_consults_only_nodes_that_may_hold_the_update() {
 async fn an_update_that_may_be_accepted_is_not_rejected_elsewhere() {
     let ([one, two, three], _) = nodes().await;
     one.idle("w").await;
-    // In the first attempt a decider holds the update, and its caller stops waiting.
+    // In the first attempt, a decider has the update, and the caller stops waiting.
     let first = one.update_of(at("w"), named("u"), Duration::from_secs(1)).await;
     let held = token(poll(&one).await.unwrap());
     assert_eq!(code(first.await.unwrap()), "update-timed-out");
-    // In the second attempt another node's decider rejects it.
+    // In the second attempt, a decider of another node rejects the update.
     let second = two.update("w", "u").await;
     let other = token(poll(&two).await.unwrap());
     two.say(&other, &[("u", rejected())], Vec::new()).await.unwrap();
     let refusal = second.await.unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::UpdateTimedOut { recorded: true, .. }), "{refusal}");
-    // The first decider accepts it after all: every caller gets that result.
+    // The first decider accepts the update nevertheless. Every later caller gets its result.
     one.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     for node in [&two, &three] {
         assert_eq!(result(node.update("w", "u").await.await.unwrap()).0, "1");
@@ -344,7 +345,7 @@ async fn an_update_that_may_be_accepted_is_not_rejected_elsewhere() {
 async fn a_rejection_returned_by_one_node_is_returned_by_all() {
     let ([one, two, three], _) = nodes().await;
     one.idle("w").await;
-    // Two callers send one update to two nodes, and a decider of one node holds it.
+    // Two callers send the same update to two nodes. A decider of one node has the update.
     let asking = one.update("w", "u").await;
     let held = token(poll(&one).await.unwrap());
     let other = three.update("w", "u").await;
@@ -368,7 +369,7 @@ async fn waiting_callers_keep_waiting_when_nodes_join_or_leave() {
         tokio::spawn(async move { engine.views().describe_unlike(&at("w"), seen, Duration::from_secs(600)).await });
     line.nodes.lock().unwrap().remove("http://node2");
     three.engine.begin_shutdown();
-    // Tokio's paused time advances only while all tasks are idle; busy callers would stop it.
+    // Tokio's paused time advances only while all tasks are idle, so it does not advance while callers are busy.
     crate::members::pass(&one, 10).await;
     assert_eq!(one.engine.nodes().alive().len(), 2);
     two.signal("w", "go").await;
@@ -396,8 +397,8 @@ async fn a_turn_whose_updates_were_lost_goes_to_another_decider() {
     assert_eq!(one.names("w").await.last(), Some(&"DeciderScheduled"), "before its timeout");
 }
 
-/// Runs a decider that accepts every update except those whose number is a multiple of three, at one node until it
-/// is aborted.
+/// Runs a decider at one node until it is aborted. The decider rejects the updates whose number is a multiple of three
+/// and accepts all others.
 fn judging(node: &Service) -> tokio::task::JoinHandle<()> {
     let engine = Arc::clone(&node.engine);
     tokio::spawn(async move {
@@ -406,7 +407,7 @@ fn judging(node: &Service) -> tokio::task::JoinHandle<()> {
             let Ok(Some(task)) = engine.tasks().poll_decider(DOMAIN, "deciders", poll).await else { continue };
             let (task, receipt) = task.split();
             receipt.delivered();
-            // Deciding takes time.
+            // Simulates that deciding takes time.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..300))).await;
             let answers = task.updates.iter().map(|update| {
                 let number: u64 = update.update_id.parse().unwrap();
@@ -437,8 +438,8 @@ async fn counts_each_once(seed: u64) {
     let mut told: BTreeMap<u64, Result<(), &'static str>> = BTreeMap::new();
     for number in 0..40 {
         if number == 20 {
-            // A node vanishes, with its decider and everything it holds in memory. Then another node loses its
-            // decider.
+            // Stops a node, with its decider and all data that it has only in memory. Then stops the decider of another
+            // node.
             line.nodes.lock().unwrap().remove("http://node1");
             nodes[1].engine.begin_shutdown();
             deciders.remove(2).abort();
@@ -462,7 +463,7 @@ async fn counts_each_once(seed: u64) {
                 told.insert(number, Ok(()));
             }
             Err(refusal) if refusal.code() == "update-rejected" => drop(told.insert(number, Err("rejected"))),
-            // A caller without an outcome repeats the update with the same id at another node.
+            // A caller that got no outcome repeats the update with the same id at another node.
             Err(Refusal::UpdateTimedOut { .. } | Refusal::Stopping) => {
                 crate::members::pass(&nodes[0], 5).await;
                 asked.push((number, put(&nodes[2], number)));

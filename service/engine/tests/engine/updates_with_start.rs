@@ -1,5 +1,5 @@
-//! Updates with a start: judged by the first turn of the run that they start, or by the next turn of the open run. They
-//! never start a run twice.
+//! Updates with a start. The update is validated by the first turn of the run that the request starts, or by the next
+//! turn of the open run. Repeated requests never start a second run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn start() -> Start {
     Start { conflict_policy, reuse_policy, ..Start::new("w", "test", "deciders") }
 }
 
-/// Returns the update with its start, as a caller sends them in every attempt.
+/// Returns the update with its start, which a caller sends unchanged in every attempt.
 fn starting(update_id: &str, start: Start) -> UpdateRequest {
     let key = update_id.bytes().fold(0, |key, byte| key * 256 + u64::from(byte));
     UpdateRequest { start: Some(Box::new(Start { key: Some(RequestKey(key)), ..start })), ..named(update_id) }
@@ -95,14 +95,14 @@ async fn a_run_stays_when_its_first_turn_rejects_the_update() {
     service.first_turn(&[("u", rejected())], Vec::new()).await;
     assert_eq!(after_start(asking.await.unwrap()), (service.run_id().await, "update-rejected"));
     assert_eq!(service.names("w").await, FIRST_TURN);
-    // For comparison, a run that was started without an update.
+    // Starts a run without an update for comparison.
     let plain = Service::open().await;
     plain.engine.commands().start(DOMAIN, Start { key: Some(RequestKey(117)), ..start() }).await.unwrap();
     plain.first_turn(&[], Vec::new()).await;
-    // All events except the first, which has the run id.
+    // Compares all events except the first, because it contains the run id.
     assert_eq!(service.events("w").await[1..], plain.events("w").await[1..]);
     assert!(service.engine.views().describe(&at("w")).await.unwrap().run.is_open());
-    // A repetition gets the same error, and did not start the run.
+    // A repetition gets the same error and starts no run.
     assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected");
 }
 
@@ -115,7 +115,7 @@ async fn an_open_run_is_not_started_and_its_next_turn_judges() {
     service.judged(&[("u", done("2"))], Vec::new()).await.unwrap();
     let answered = asking.await.unwrap().unwrap();
     assert_eq!((answered.started, answered.run_id), (false, run_id));
-    // A turn that waits for a decider takes it.
+    // If a turn waits for a decider, this turn takes the update.
     service.signal("w", "go").await;
     let asking = service.begin("v").await;
     service.first_turn(&[("v", rejected())], Vec::new()).await;
@@ -150,11 +150,11 @@ async fn a_repetition_gets_the_answer_of_a_closed_run() {
         let again = service.begin("u").await.await.unwrap().unwrap();
         assert_eq!((again.started, &again.done, again.run_id), (false, &first.done, first.run_id));
     }
-    // Also with a different start, because the update id identifies it.
+    // A repetition with a different start gets the same result, because the update id identifies the update.
     let other = UpdateRequest { start: Some(Box::new(start())), ..named("u") };
     let again = service.update_of(at("w"), other, Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((again.started, again.run_id), (false, first.run_id));
-    // Another update starts a run.
+    // A new update starts another run.
     let asking = service.begin("v").await;
     service.first_turn(&[("v", done("3"))], Vec::new()).await;
     let next = asking.await.unwrap().unwrap();
@@ -170,7 +170,7 @@ async fn a_repetition_starts_nothing_after_a_rejecting_close() {
     let (run_id, then) = after_start(asking.await.unwrap());
     assert_eq!(then, "update-rejected");
     assert_eq!(code(service.begin("u").await.await.unwrap()), "update-rejected", "the rejection is kept for a while");
-    // After the rejection has expired, the run still knows the request that started it.
+    // The rejection is no longer known, but the run still knows the request that started it.
     assert_eq!(code(service.again().await.begin("u").await.await.unwrap()), "run-closed");
     assert_eq!(service.run_id().await, run_id);
 }
@@ -258,7 +258,7 @@ async fn an_invalid_start_with_an_update_records_nothing() {
     assert_eq!(service.gauge("updates_waiting"), 0);
 }
 
-/// Opens a service over the store of another one, as if its process had been killed.
+/// Aborts the caller and opens another service over the same store, as if the first process had been killed.
 async fn killed(service: &Service, asking: Asking) -> Service {
     asking.abort();
     drop(asking.await);
@@ -270,16 +270,17 @@ async fn a_node_death_at_any_point_starts_and_updates_once() {
     for point in 0..4 {
         let service = Service::open().await;
         let asking = service.begin("u").await;
-        // 0: between the start and the first turn.
+        // Point 0: the node is lost between the start and the first turn.
         let mut token = None;
         if point > 0 {
-            // 1: while a decider judges.
+            // Point 1: the node is lost while a decider validates the update.
             let task = service.judge().await;
             token = Some(task.task().token.clone());
             task.delivered();
         }
         if point > 1 {
-            // 2: when the answer is recorded and the caller has not received it. 3: as 2, and the run has closed.
+            // Point 2: the answer is recorded, but the caller has not received it. Point 3: in addition, the run has
+            // closed.
             let decisions = if point == 3 { vec![succeed()] } else { Vec::new() };
             service.say(token.as_ref().unwrap(), &[("u", done("2"))], decisions).await.unwrap();
         }
@@ -287,7 +288,7 @@ async fn a_node_death_at_any_point_starts_and_updates_once() {
         let other = killed(&service, asking).await;
         let asking = other.begin("u").await;
         if point == 1 {
-            // The answer of the dead node's decider completes its turn, and the update is judged again.
+            // The decider of the lost node completes its turn. Another decider then validates the update again.
             other.say(token.as_ref().unwrap(), &[], Vec::new()).await.unwrap();
             other.judged(&[("u", done("2"))], Vec::new()).await.unwrap();
         } else if point == 0 {
@@ -301,7 +302,7 @@ async fn a_node_death_at_any_point_starts_and_updates_once() {
     }
 }
 
-/// Judges every update until no caller is left.
+/// Runs a decider that accepts every update, until it is aborted.
 async fn judge_all(engine: Arc<Engine>) {
     loop {
         let poll = takes_updates(Duration::from_secs(60), 8);
@@ -332,7 +333,7 @@ async fn a_failing_store_starts_and_updates_once_despite_repetitions() {
                 Ok(answered) => break answered,
                 Err(refusal) => assert!(refusal.is_retryable(), "seed {seed}: {refusal}"),
             }
-            // Long enough for a lost turn to go to another decider.
+            // Waits until a lost turn has timed out, so that another decider gets the next turn.
             service.clock.advance(history::Duration::from_secs(31));
         };
         judging.abort();

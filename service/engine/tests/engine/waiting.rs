@@ -1,4 +1,4 @@
-//! Tasks that have waited long, in the memory of a node and after it has stopped.
+//! Tasks that have waited for a long time, in the memory of a node and after the node has stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ async fn due(service: &Service, id: &str) -> u64 {
     service.store.load(&key).await.unwrap().unwrap().due.unwrap()
 }
 
-/// Advances the clock by many minutes.
+/// Advances the clock by this number of minutes.
 async fn wait_long(service: &Service, minutes: u64) {
     for _ in 0..minutes {
         tokio::time::sleep(Duration::from_secs(1)).await;
         service.clock.advance(history::Duration::from_secs(60));
     }
-    // Due runs are woken in this time.
+    // Waits until due runs have been woken.
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
@@ -36,14 +36,14 @@ fn clock_now(service: &Service) -> u64 {
     service.engine.clock().now().as_millis()
 }
 
-/// Advances the clock until the next wake of a run is hours away.
+/// Advances the clock until the next wake of a run is at least 20 hours away.
 async fn until_wakes_are_late(service: &Service, id: &str) {
     while due(service, id).await < clock_now(service) + 20 * 3_600_000 {
         wait_long(service, 10).await;
     }
 }
 
-/// Takes all waiting tasks, although no run is woken.
+/// Takes all waiting tasks without advancing the clock, so that no run is woken.
 async fn takes_all(service: &Service, runs: usize) {
     let mut found = BTreeSet::new();
     for _ in 0..runs {
@@ -70,7 +70,8 @@ async fn wakes_of_an_unpolled_run_back_off_up_to_a_day() {
     until_wakes_are_late(&service, "w").await;
     instants.insert(due(&service, "w").await);
     let waits: Vec<u64> = instants.iter().map(|at| (at - began).div_ceil(60_000)).collect();
-    // 30 seconds, 2 minutes, 10 minutes, an hour, a day; here each wake may be up to 15 seconds late.
+    // The expected delays are 30 seconds, 2 minutes, 10 minutes, an hour and a day. In this test, each wake may be up
+    // to 15 seconds late.
     assert!(matches!(waits[..], [1, 3, 13..=15, 73..=76, 1_513..=1_526]), "{waits:?}");
 }
 
@@ -94,7 +95,7 @@ async fn a_long_waiting_task_is_offered_at_once_after_a_restart() {
     before.start("w").await;
     until_wakes_are_late(&before, "w").await;
     before.engine.begin_shutdown();
-    // From here the clock does not advance.
+    // From this point on, the clock does not advance.
     let after = open(&store, &clock, None).await;
     takes_all(&after, 1).await;
 }
@@ -106,7 +107,7 @@ async fn long_waiting_tasks_of_a_vanished_node_are_offered_by_others() {
         open(&store, &clock, Some("http://node0".to_owned())).await,
         open(&store, &clock, Some("http://node1".to_owned())).await,
     ];
-    // A poller at the other node has found nothing.
+    // A poll at the other node finds no task.
     let poll = Poll { wait: Duration::from_secs(2), ..Poll::default() };
     assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none());
     for number in 0..12 {
@@ -154,7 +155,7 @@ async fn a_poller_finds_tasks_that_did_not_fit_into_memory() {
     assert_eq!(metrics.matches("baton_tasks_waiting{").count(), 3, "{metrics}");
     // The clock does not advance, so no task is found because it is due.
     let mut found = BTreeSet::new();
-    // First a task of a list that is not in memory, then those in memory, which frees space, then the others.
+    // Polls first a list that is not in memory, then the lists in memory, which frees space, then the other lists.
     let in_memory = [0, 1, 2, 20, 21, 22];
     let others = (0..40).rev().filter(|number| !in_memory.contains(number) && *number != 39);
     for number in [39].into_iter().chain(in_memory).chain(others) {
@@ -168,7 +169,7 @@ async fn a_poller_finds_tasks_that_did_not_fit_into_memory() {
     assert!(service.engine.render_metrics().contains("baton_wakes_total 0\n"));
 }
 
-/// Starts runs with activities that all wait on one list.
+/// Starts runs. Each has this number of activities, and all activities wait on one list.
 async fn with_activities(service: &Service, runs: usize, each: usize) {
     let mut turns = Vec::new();
     for number in 0..runs {
@@ -210,7 +211,7 @@ async fn runs_without_space_for_a_row_are_woken_a_second_later() {
     with_activities(&service, 3, 8).await;
     assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "acts", false), (4, true));
     let mut found = 0;
-    // Each wake fills the list again: six wakes, and one to spare.
+    // Each wake fills the list again. Six wakes are needed, and one more is allowed.
     for _ in 0..7 {
         let now = Poll { wait: Duration::from_millis(100), ..Poll::default() };
         while let Some(task) = service.engine.tasks().poll_activity(DOMAIN, "acts", now.clone()).await.unwrap() {
@@ -228,7 +229,7 @@ async fn a_poller_that_arrives_before_the_row_gets_the_task() {
     let (store, clock) = (slow_store().await, clock());
     let waiting = WaitingBounds { lists_max: 0, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
-    // Reads and writes take random times.
+    // Each operation of the store takes a random time, so that the iterations cover different races.
     for number in 0..20 {
         let list = format!("list{number}");
         service.engine.commands().start(DOMAIN, Start::new(&format!("w{number}"), "order/1", &list)).await.unwrap();
@@ -243,7 +244,7 @@ async fn slots_that_wait_again_after_the_row_get_the_task() {
     let waiting = WaitingBounds { list_tasks_max: 1, ..WaitingBounds::default() };
     let service = bounded(&store, &clock, waiting).await;
     let tasks = service.engine.tasks();
-    // Reads and writes take random times.
+    // Each operation of the store takes a random time, so that the iterations cover different races.
     for number in 0..40 {
         let list = format!("list{number}");
         for run in ["a", "b"] {
@@ -253,7 +254,7 @@ async fn slots_that_wait_again_after_the_row_get_the_task() {
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
         let mut slots = tasks.slots(true, (DOMAIN, &list), &poll, vec![0, 1]).await.unwrap();
         let mut found = tasks.next_turns(&mut slots).await.unwrap();
-        // Record the task while no poller waits.
+        // Gives the service time to write the row of the second task while no slot waits.
         tokio::time::sleep(Duration::from_secs(1)).await;
         if found.len() == 1 {
             found.extend(tasks.next_turns(&mut slots).await.unwrap());
@@ -265,7 +266,7 @@ async fn slots_that_wait_again_after_the_row_get_the_task() {
     }
 }
 
-/// Returns the longest time that one of the pollers waited for a turn. Each pauses for a while after each turn.
+/// Returns the longest time for which a poller waited for a turn. Each poller pauses after each turn.
 async fn longest_wait(service: &Arc<Service>, runs: usize, pollers: usize) -> Duration {
     let left = Arc::new(AtomicUsize::new(runs));
     let waits = (0..pollers).map(|_| {
@@ -295,12 +296,12 @@ async fn pollers_soon_get_tasks_that_did_not_fit_into_memory() {
     let ids: Vec<String> = (0..RUNS).map(|number| format!("w{number}")).collect();
     futures_util::future::join_all(ids.iter().map(|id| service.start(id))).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    // Reading a row and a run and writing a turn take up to 20 ms each.
+    // Reading a row, reading a run and writing a turn take up to 20 ms each.
     let longest = longest_wait(&service, RUNS, 16).await;
     assert!(longest <= Duration::from_millis(100), "{longest:?}");
 }
 
-/// A store that panics a given number of times when rows of a list or the due index are read.
+/// A store that panics a given number of times when it reads rows of a list or the due index.
 struct Panicking {
     store: Arc<dyn Store>,
     rows: AtomicUsize,
@@ -355,7 +356,7 @@ async fn a_timer_fires_in_time_after_a_read_of_due_runs_panicked() {
     let (panicking, clock) = (Panicking::over(slow_store().await), clock());
     let service = open(&(Arc::clone(&panicking) as _), &clock, None).await;
     service.start("w").await;
-    // Beyond the agenda, which is extended every half minute.
+    // This timer is later than the end of the agenda, which is extended every half minute.
     set_timer(&service, "t", 65).await;
     let shards = usize::try_from(service.store.limits().due_shards).unwrap();
     panicking.0.due.store(2 * shards, SeqCst);
@@ -398,7 +399,7 @@ async fn a_starting_node_does_not_wake_runs_that_wait_only_for_time() {
     after.turn().await.delivered();
     tokio::time::sleep(Duration::from_secs(5)).await;
     if !store.limits().due_moves_are_cheap {
-        // Every run is woken again, because its first due time stays in the index until then.
+        // In this store, the first due time of each run stays in the index, so every run is woken again.
         return;
     }
     let metrics = after.engine.render_metrics();

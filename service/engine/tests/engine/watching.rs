@@ -1,4 +1,4 @@
-//! Watching a query: the response waits until the run has changed, or until the result differs.
+//! Watching a query: the response is delayed until the run, or the query's result, has changed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use history::{Command, RecordMarker, ReusePolicy, Start};
 use crate::queries::{Asking, result, said};
 use crate::{Service, at};
 
-/// Wait of the watchers.
+/// Maximum time for which the watchers wait.
 const WAIT: Duration = Duration::from_secs(60);
 
 impl Service {
@@ -17,7 +17,7 @@ impl Service {
         self.ask_of(at("w"), ask, WAIT).await
     }
 
-    /// Returns the version of an answer now.
+    /// Queries the run and returns the version that the answer reflects.
     async fn see(&self, says: &str) -> SeenVersion {
         let asking = self.ask("w", "total").await;
         let task = self.task().await;
@@ -28,7 +28,7 @@ impl Service {
         }
     }
 
-    /// Completes another turn, caused by a signal. Returns the number of its queries.
+    /// Completes another turn, which a signal has caused. Returns the number of the turn's queries.
     async fn news(&self, says: &str) -> usize {
         self.signal("w", "s").await;
         let task = self.task().await;
@@ -113,12 +113,12 @@ async fn a_watcher_of_a_result_gets_its_latest_version() {
     };
     assert!(hash.is_some() && hash != seen.hash, "the hash is keyed with the version");
     assert!(version > seen.version);
-    // Sending the new version again costs no evaluation.
+    // If the watcher sends the new version, no decider evaluates the query.
     let watching = service.watch(SeenVersion { version, hash, ..seen }).await;
     service.no_task().await;
     watching.abort();
     assert!(watching.await.unwrap_err().is_cancelled());
-    // Sending the older version costs one.
+    // If the watcher sends an older version, a decider evaluates the query again.
     let watching = service.watch(seen).await;
     let task = service.task().await;
     service.answer(task, Vec::new(), &said("7")).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_watcher_during_a_turn_is_answered_after_it() {
     service.see("7").await;
     service.signal("w", "s").await;
     let turn = service.task().await;
-    // In a description the signal is a change, but no decider has seen it yet.
+    // The description already includes the signal, but no decider has processed it yet.
     let run = service.engine.views().describe(&at("w")).await.unwrap().run;
     let watching = service.watch(SeenVersion { run_id: run.started.run_id, version: run.version, hash: None }).await;
     service.answer(turn, Vec::new(), &said("8")).await.unwrap();

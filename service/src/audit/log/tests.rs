@@ -1,4 +1,4 @@
-//! Tests of the log with a replaceable disk sync.
+//! Tests of the log with a disk sync that tests can replace.
 
 use std::io::Error;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +37,7 @@ async fn a_change_has_an_entry_before_and_an_outcome_after_it() {
     assert!(text.contains("\"requestSeq\":3,\"previous\""), "{text}");
     assert_eq!((log.counts().entries(), log.counts().failures(), log.last()), (4, 0, 4));
     drop(log);
-    // A reopened log continues its numbers.
+    // A reopened log continues the sequence numbers.
     let log = open(directory.path());
     assert_eq!(log.announce(change("w")).await.unwrap().seq(), 5);
     assert!(AuditLog::open(directory.path(), Arc::new(SystemClock)).is_err(), "it is somebody's");
@@ -119,7 +119,7 @@ async fn a_missing_directory_refuses_changes_until_it_is_back() {
     assert!(!directory.exists());
     std::fs::rename(&elsewhere, &directory).unwrap();
     drop(log.announce(change("second")).await.unwrap());
-    // After a file was moved away, the next entry begins a new file.
+    // After the file was moved away, the next entry begins a new file.
     let file = crate::audit::files::named(&directory, 1).path;
     let moved = scratch.path().join("moved");
     log.flush().await;

@@ -1,4 +1,5 @@
-//! Editing of the credentials in a configuration file. Comments, layout and all other settings are preserved.
+//! Editing of the credentials in a configuration file. Comments, layout and all settings except credentials stay
+//! unchanged.
 
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -11,7 +12,7 @@ use crate::config;
 use crate::settings::Serve;
 use cli::Failed;
 
-/// Configuration file and its new contents, which are not written yet.
+/// Configuration file, with its new contents, which stay in memory until [`write`](Self::write) is called.
 pub(super) struct File {
     path: PathBuf,
     /// Contents of the file before the change; `None` if the file did not exist.
@@ -24,13 +25,13 @@ fn failed(what: impl Into<String>) -> Failed {
 }
 
 impl File {
-    /// Creates a file that does not exist yet.
+    /// Returns the contents for a file that does not exist yet.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), before: None, text: String::new() }
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Failed> {
-        // For a symbolic link, the target is changed, not the link.
+        // If the path is a symbolic link, the linked file is changed, and the link stays.
         let path = path.canonicalize().map_err(|error| Failed::Usage(format!("{}: {error}", path.display())))?;
         let text = config::text(&path).map_err(Failed::Usage)?;
         let file = Self { path, before: Some(text.clone()), text };
@@ -42,7 +43,7 @@ impl File {
         self.path.display()
     }
 
-    /// Returns the credentials in the new contents. Fails if these are not a valid configuration as a whole.
+    /// Returns the credentials in the new contents. Fails if the new contents as a whole are not a valid configuration.
     pub(super) fn credentials(&self) -> Result<Vec<Stanza>, Failed> {
         let file = config::parse_file::<Serve>(&self.path, &self.text).map_err(Failed::Usage)?;
         let limits = file.limits();
@@ -137,7 +138,7 @@ impl File {
             std::fs::rename(&partial, &self.path)
         });
         if written.is_err() {
-            // If this fails, a partial file remains, which does no harm.
+            // If the partial file cannot be removed, it remains, which does no harm.
             drop(std::fs::remove_file(&partial));
         }
         written.map_err(io)
@@ -168,7 +169,7 @@ fn is_of(table: &Table, name: &str) -> bool {
     table.get("name").and_then(Item::as_str) == Some(name)
 }
 
-/// Adds an entry to a list of a credential, on a separate line if the existing entries are on separate lines.
+/// Adds an entry to a list of a credential. The new entry is on a separate line if the existing entries are.
 fn add(
     table: &mut Table,
     list: &str,
@@ -191,11 +192,11 @@ fn add(
     Ok(())
 }
 
-/// Position of a secret or key within the section of a credential.
+/// Position of a secret or key in the section of a credential.
 enum Place {
-    /// Keys of the section itself, such as `secret-sha256`.
+    /// Keys in the section itself, such as `secret-sha256`.
     Keys(&'static [&'static str]),
-    /// Element with this index of the list with this name.
+    /// Element of a list in the section: the name of the list, and the index of the element.
     In(&'static str, usize),
 }
 

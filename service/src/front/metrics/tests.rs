@@ -55,7 +55,7 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     families.map(metric).collect()
 }
 
-/// Names of crates in the documents that look like names of metrics.
+/// Names in the documents that look like names of metrics but are names of crates.
 const CRATES: [&str; 4] = ["baton_client", "baton_decider_kit", "baton_engine", "baton_runner_kit"];
 
 /// Returns all pages of `docs` by path.
@@ -74,7 +74,8 @@ fn named(text: &str) -> BTreeSet<String> {
     ours.filter(|word| !CRATES.contains(word)).map(str::to_owned).collect()
 }
 
-/// Returns whether a name belongs to one of these metrics. A histogram is exported under three names.
+/// Returns whether this is the name of one of these metrics. A histogram is exported under three names, which also
+/// count.
 fn is_metric(metrics: &BTreeMap<String, (String, BTreeSet<String>)>, name: &str) -> bool {
     let of_histogram = ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
     let is_histogram = |name: &str| metrics.get(name).is_some_and(|(kind, _)| kind == "histogram");
@@ -124,7 +125,7 @@ fn alerts_and_runbooks_match_and_each_alert_has_a_test() {
         assert_eq!(ALERTS.matches(&link).count(), 1, "{alert}");
     }
     let tested = include_str!("../../../../docs/operating/alerts.test.yaml");
-    // Only alerts that exist have a link to their runbook in the tests of the alerts.
+    // In the tests of the alerts, a link to the runbook of an alert means that the test expects this alert to fire.
     let rings = |alert: &&&str| tested.contains(&format!("'docs/alerts.md#{}'", alert.to_lowercase()));
     let asked: BTreeSet<&str> = tested.lines().filter_map(|line| line.trim().strip_prefix("alertname: ")).collect();
     assert_eq!(asked, alerts);

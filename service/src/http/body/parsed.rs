@@ -1,5 +1,5 @@
-//! Parsing of bodies. Large bodies are parsed outside the runtime's worker threads. The memory of their lists counts
-//! as bytes in flight.
+//! Parsing of bodies. Large bodies are parsed outside the runtime's worker threads. The memory of the lists in a body
+//! counts as bytes in flight.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -14,7 +14,7 @@ use crate::http::problem::Refused;
 /// a few hundred microseconds.
 const ON_WORKER_BYTES_MAX: usize = 64 * 1024;
 
-/// Reason for refusing the list elements of a body.
+/// Reason why the list elements of a body are refused.
 #[derive(Debug, Clone, Copy)]
 enum NoRoom {
     /// The list elements of this body exceed the limit of `max` bytes.
@@ -58,7 +58,7 @@ where
     });
     match parsing.await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(parsed) => parsed,
-        // Continues a panic of `parse` on this thread.
+        // If `parse` has panicked, continues the panic on this thread.
         Err(Ok(panic)) => resume_unwind(panic),
         Err(Err(_)) => Err(Refused::Panicked.into()),
     }
@@ -140,7 +140,8 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let (_purse, bytes) = gathered(&budget, &vec![b' '; ON_WORKER_BYTES_MAX + 1]);
         let (say, hear) = channel();
-        // Parsing ends only after the test has sent the value.
+        // This thread sends the value while parsing waits for it, so the test passes only if parsing runs on another
+        // thread.
         let read = move |_: &[u8]| hear.recv_timeout(PATIENCE).map_err(|_: RecvTimeoutError| Refused::Panicked);
         let (parsed, ()) = tokio::join!(parsed(bytes, 0, read), async { say.send(7).unwrap() });
         assert_eq!(parsed.unwrap().0, 7);

@@ -9,8 +9,8 @@ use serde_json::Error;
 /// Maximum depth of a position. Source: `serde_json`, which parses no deeper values.
 const DEPTH_MAX: usize = 128;
 
-/// One step of a position: into a member of an object, with the range of its name in the text once known, or into an
-/// item of an array.
+/// One step of a position: into a member of an object, or into an item of an array. A member has the range of its name
+/// in the text, once that is known.
 enum WayStep {
     Member(Option<Range<usize>>),
     Item(usize),
@@ -18,8 +18,9 @@ enum WayStep {
 
 /// Returns the position of an error in the text. The position is empty if the error concerns the whole text.
 pub(super) fn place(text: &[u8], error: &Error) -> String {
-    // The line and column of an error say where the parser stopped: after a rejected scalar, before an unexpected
-    // object, or inside an unexpected array. If the text is not valid JSON, they include the rejected byte.
+    // The line and column of an error are the position at which the parser stopped: after a rejected scalar, before an
+    // unexpected object, or inside an unexpected array. If the text is not valid JSON, this position is after the
+    // rejected byte.
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     let is_same = |other: Error| (other.line(), other.column()) == (error.line(), error.column());
     let is_no_json = history::read_json::<IgnoredAny>(text).is_err_and(is_same);
@@ -46,16 +47,16 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
         is_entered = byte != b'[' && (is_entered || !byte.is_ascii_whitespace());
         at = end;
     }
-    // The last byte read is `[`. If an object or array follows, the parser rejected that item before entering it.
-    // Otherwise it rejected the array itself, right after its bracket. In `[[`, the inner array is assumed to be the
-    // rejected value.
+    // The last byte that the parser has read is `[`. If an object or array follows, the parser has rejected this item
+    // before entering it. Otherwise, the parser has rejected the array itself, right after its opening bracket. After
+    // `[[`, both are possible, and the inner array is assumed to be the rejected value.
     if !is_entered && too_deep == 0 && !matches!(text.get(read), Some(b'{' | b'[')) {
         way.pop();
     }
     written(text, way)
 }
 
-/// Returns the end of the string that begins here, after its closing quote.
+/// Returns the end of the string that begins at `begin`. The end is the position after the closing quote.
 fn end_of_string(text: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     loop {

@@ -1,6 +1,6 @@
 //! Descriptions and error codes that several calls share.
 
-/// Description of the header of an empty poll.
+/// Description of the header that the response to a poll has if there is no task.
 pub(super) const NO_POLLERS: &str = "Task lists of the domain that have waiting tasks and no pollers, as \
      `name;decider;since=…` or `name;activity;since=…`, at most ten. Only for callers that may read the domain's runs.";
 

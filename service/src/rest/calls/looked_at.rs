@@ -1,4 +1,4 @@
-//! Calls with which people look at the state of the service.
+//! Calls with which people inspect the service: task lists, sessions and credentials, and streams of changes.
 
 use client::body;
 
@@ -28,7 +28,7 @@ fn of_task_lists<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             task_lists::show,
             Doc::of(
                 "describeTaskList",
-                "Describe the decider list and the activity list of a name, as known to this node",
+                "Describe the two task lists of a name, for turns and for activities, as known to this node",
             )
             .answers::<body::ListedTaskLists>(200, "Both lists, even if the node knows nothing about them."),
         )
@@ -179,7 +179,7 @@ fn of_sessions<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             "/v1/nodes",
             L::Operator,
             session::nodes,
-            Doc::of("listNodes", "List live nodes over the store (operators only)")
+            Doc::of("listNodes", "List the live nodes that share the store (operators only)")
                 .answers::<body::NodeList>(200, "Live nodes."),
         )
 }

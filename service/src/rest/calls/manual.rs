@@ -80,12 +80,12 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             operate::reset,
-            Doc::of("resetWorkflow", "Reset a run: a new run continues from one of its events")
+            Doc::of("resetWorkflow", "Reset a run: a new run continues from an event of the old run")
                 .answers::<body::WasReset>(
                     201,
-                    "The new run was created, and the previous one terminated if it was open.",
+                    "The new run was created. If the newest run was open, it was terminated.",
                 )
-                .answers::<body::WasReset>(200, "An earlier request with the same key reset the run.")
+                .answers::<body::WasReset>(200, "An earlier request with the same Idempotency-Key reset the run.")
                 .refuses(404, NO_RUN)
                 .refuses(409, &["invalid-reset-point", "reset-not-possible"]),
         )
@@ -134,7 +134,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
         )
 }
 
-/// Returns the documentation that all calls of this file have in common.
+/// Returns the part of the documentation that all calls of this file have in common.
 fn act<const DOC: bool>(id: &'static str, what: &'static str) -> Doc<DOC> {
     Doc::of(id, what)
         .answers::<body::Recorded>(200, "The operation is recorded.")

@@ -85,7 +85,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::DomainOperator,
             E::Changes,
             schedules::backfill,
-            Doc::of("backfillSchedule", "Perform the actions of a past interval")
+            Doc::of("backfillSchedule", "Execute the actions of a schedule for the times in a past interval")
                 .answers::<body::DescribedSchedule>(200, "The schedule.")
                 .refuses(404, NO_SCHEDULE)
                 .refuses(413, &["run-too-large"]),

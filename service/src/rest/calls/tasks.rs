@@ -16,7 +16,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             tasks::poll_decider,
             Doc::of("pollDecider", "Poll for a turn")
                 .answers::<body::DeciderTask>(200, "The turn.")
-                .answers_nothing(204, "No task arrived within the wait.")
+                .answers_nothing(204, "The poll ended without a task.")
                 .with_header("Baton-No-Pollers", NO_POLLERS),
         )
         .post(
@@ -26,7 +26,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             tasks::poll_activity,
             Doc::of("pollActivity", "Poll for an activity")
                 .answers::<body::ActivityTask>(200, "The activity.")
-                .answers_nothing(204, "No task arrived within the wait.")
+                .answers_nothing(204, "The poll ended without a task.")
                 .with_header("Baton-No-Pollers", NO_POLLERS),
         )
         .post(

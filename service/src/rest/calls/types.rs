@@ -58,7 +58,7 @@ macro_rules! types_of {
                     types::deprecate::<$defaults>,
                     Doc::of(
                         concat!("deprecate", $Kind, "Type"),
-                        concat!("Deprecate ", $a, " ", $kind, " type, so that nothing new of it can be started"),
+                        concat!("Deprecate ", $a, " ", $kind, " type, so that new work cannot use it"),
                     )
                     .answers::<body::RegisteredType<$defaults>>(200, "The deprecated type.")
                     .refuses(404, NO_TYPE)
@@ -70,7 +70,7 @@ macro_rules! types_of {
                     E::Changes,
                     types::undeprecate::<$defaults>,
                     Doc::of(concat!("undeprecate", $Kind, "Type"), concat!("Undeprecate ", $a, " ", $kind, " type"))
-                        .answers::<body::RegisteredType<$defaults>>(200, "The type, in use again.")
+                        .answers::<body::RegisteredType<$defaults>>(200, "The type, no longer deprecated.")
                         .refuses(404, NO_TYPE)
                         .refuses(409, &["type-exists"]),
                 )

@@ -41,7 +41,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             Doc::of("describeWorkflow", "Describe a run")
                 .answers::<body::Described>(200, "Current state of the run.")
                 .with_header("ETag", ETAG)
-                .answers_nothing(304, "The run did not change within the wait from the version in `If-None-Match`.")
+                .answers_nothing(304, "At the end of the wait, the run still had the version in `If-None-Match`.")
                 .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
         )
@@ -67,7 +67,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .with_header("ETag", ETAG)
                 .answers::<body::RunResult>(202, "The run is still open.")
                 .with_header("ETag", ETAG)
-                .answers_nothing(304, "At the end of the wait, the run had the version in `If-None-Match`.")
+                .answers_nothing(304, "At the end of the wait, the run still had the version in `If-None-Match`.")
                 .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
         )
@@ -93,7 +93,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                     "The decider's answer. It reflects all events recorded before the call.",
                 )
                 .with_header("ETag", QUERY_ETAG)
-                .answers_nothing(304, "The result did not change within the wait from the one in `If-None-Match`.")
+                .answers_nothing(304, "At the end of the wait, the result still had the tag in `If-None-Match`.")
                 .with_header("ETag", QUERY_ETAG)
                 .refuses(404, NO_RUN)
                 .refuses(404, &["unknown-query"])
@@ -107,7 +107,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             E::Changes,
             updates::update,
             Doc::of("updateWorkflow", "Update a run, or get the answer to an earlier update")
-                .answers::<body::Updated>(200, "The update was accepted and completed, with the decider's answer.")
+                .answers::<body::Updated>(200, "The update was accepted and completed.")
                 .with_header("ETag", ETAG)
                 .answers::<body::Updated>(202, "The update was accepted; a later turn will complete it.")
                 .refuses(404, NO_RUN)

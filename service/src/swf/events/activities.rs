@@ -104,7 +104,7 @@ fn activity_cause(cause: ActivityScheduleFailedCause) -> &'static str {
         Cause::DefaultScheduleToCloseUndefined => "DEFAULT_SCHEDULE_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultStartToCloseUndefined => "DEFAULT_START_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultHeartbeatUndefined => "DEFAULT_HEARTBEAT_TIMEOUT_UNDEFINED",
-        // These causes occur only for Lambda tasks, whose events are rendered elsewhere.
+        // These causes occur only for Lambda tasks, whose events are rendered in `lambda.rs`.
         Cause::LambdaUnavailable | Cause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     }
 }

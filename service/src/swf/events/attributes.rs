@@ -1,4 +1,4 @@
-//! SWF name and attributes of an event that is being rendered, including attributes that come from earlier events.
+//! The SWF name and attributes of an event that is being rendered. Some attributes come from earlier events.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::swf::types::shown;
 use crate::swf::words::set;
 
-/// Earlier facts of the same run that are needed to render an event.
+/// Facts about the run and its earlier events, which are needed to render further events.
 #[derive(Default)]
 pub(in crate::swf) struct Related {
     /// Child policy of the run.
@@ -19,7 +19,8 @@ pub(in crate::swf) struct Related {
     pub(in crate::swf) events: BTreeMap<EventId, Event>,
 }
 
-/// Returns the text of a payload: the content of a JSON string; for any other payload, its JSON.
+/// Returns the text of a payload. If the payload is a JSON string, its content is the text; otherwise its JSON form is
+/// the text.
 pub(in crate::swf) fn text(payload: &Payload) -> String {
     payload.read().unwrap_or_else(|_| payload.text().unwrap_or_default().to_owned())
 }
@@ -47,13 +48,14 @@ impl Attributes {
         self.maybe(name, payload.map(text))
     }
 
-    /// Adds the run that caused the event and the id of the causing event there, which is 0 if there is none.
+    /// Adds the run that caused the event, and the id of the causing event in that run. The id is 0 if no run caused
+    /// the event.
     pub(super) fn origin(self, origin: Option<&Origin>) -> Self {
         self.maybe("externalWorkflowExecution", origin.map(|it| execution(&it.workflow_id, it.run_id)))
             .with("externalInitiatedEventId", origin.map_or(0, |it| it.event_id))
     }
 
-    /// Adds the child's run, its workflow type, and the id of the event that scheduled it.
+    /// Adds the run of a child, its workflow type, and the id of the event that scheduled the child.
     pub(super) fn child(self, related: &Related, workflow_id: &str, run_id: Uuid, scheduled_event_id: EventId) -> Self {
         let scheduled = related.events.get(&scheduled_event_id).map(|event| &event.kind);
         let kind = match scheduled {
@@ -74,19 +76,19 @@ pub(super) fn none() -> Attributes {
     Attributes(json!({}))
 }
 
-/// Returns attributes with the id of the DeciderCompleted event of the turn that decided the event.
+/// Returns attributes with the id of the DeciderCompleted event of the turn in which the decision was made.
 pub(super) fn decided(id: EventId) -> Attributes {
     none().with("decisionTaskCompletedEventId", id)
 }
 
-/// Returns attributes with the ids of the events that scheduled and started a task; an id is 0 if there is no such
-/// event.
+/// Returns attributes with the ids of the events that scheduled and started a task. The id of an event that does not
+/// exist is 0.
 pub(super) fn of_task(scheduled: EventId, started: EventId) -> Attributes {
     none().with("scheduledEventId", scheduled).with("startedEventId", started)
 }
 
-/// Returns the reason of a failure. An empty one is returned only if `has_empty_reason` is true; otherwise it means
-/// that there is none.
+/// Returns the reason of a failure. An empty reason usually means that there is none, and `None` is returned. If
+/// `has_empty_reason` is true, an empty reason is returned as such.
 pub(super) fn reason(reason: &str, has_empty_reason: bool) -> Option<&str> {
     Some(reason).filter(|reason| has_empty_reason || !reason.is_empty())
 }

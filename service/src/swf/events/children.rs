@@ -82,7 +82,7 @@ pub(super) fn terminated(it: &ChildTerminated, related: &Related) -> Words {
 fn child_cause(cause: ChildScheduleFailedCause) -> &'static str {
     use ChildScheduleFailedCause as Cause;
     match cause {
-        // SWF has only one cause for an id that cannot be used, because it has no reuse policy.
+        // SWF has only this cause for a workflow id that cannot be used, because it has no reuse policy.
         Cause::WorkflowAlreadyOpen | Cause::WorkflowIdReuseRefused => "WORKFLOW_ALREADY_RUNNING",
         Cause::OpenChildrenLimit | Cause::StateLimit => "OPEN_CHILDREN_LIMIT_EXCEEDED",
         Cause::WorkflowTypeDeprecated => "WORKFLOW_TYPE_DEPRECATED",
@@ -92,7 +92,7 @@ fn child_cause(cause: ChildScheduleFailedCause) -> &'static str {
         Cause::DefaultDeciderTimeoutUndefined => "DEFAULT_TASK_START_TO_CLOSE_TIMEOUT_UNDEFINED",
         Cause::DefaultChildPolicyUndefined => "DEFAULT_CHILD_POLICY_UNDEFINED",
         Cause::OpenRunsLimit => "OPEN_WORKFLOWS_LIMIT_EXCEEDED",
-        // SWF has no cause that corresponds to `StartRefused`.
+        // SWF has no equivalent of `StartRefused`, so it gets the same cause as a missing permission.
         Cause::StartRefused | Cause::OperationNotPermitted => "OPERATION_NOT_PERMITTED",
     }
 }

@@ -60,13 +60,14 @@ pub(super) fn cancel_failed(it: &ExternalCancelFailed, related: &Related) -> Wor
     ("RequestCancelExternalWorkflowExecutionFailed", attributes.with("workflowId", &it.workflow_id))
 }
 
-/// Returns the event that scheduled a signal or cancel request to another run; `None` if it was never attempted.
+/// Returns the event that scheduled a signal or cancel request to another run. Returns `None` if `id` is absent, which
+/// means that the delivery was not attempted.
 fn scheduled(related: &Related, id: Option<EventId>) -> Option<&EventKind> {
     id.and_then(|id| related.events.get(&id)).map(|event| &event.kind)
 }
 
-/// Returns the attributes of a failed signal or cancel request: the other run, the cause, the event that scheduled
-/// it, and the decider's `control` value.
+/// Returns the attributes of a failed signal or cancel request: the target run, the cause, the event that scheduled the
+/// request, and the decider's `control` value.
 fn external_failed(
     (run_id, control): (Option<&NamedRun>, Option<&String>),
     scheduled_event_id: Option<EventId>,

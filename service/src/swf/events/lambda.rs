@@ -20,7 +20,8 @@ fn schedule_cause(cause: ActivityScheduleFailedCause) -> &'static str {
     }
 }
 
-/// Returns the SWF name and attributes of a Lambda task's event; `None` for any other event.
+/// Returns the SWF name and attributes of a Lambda task's event. Returns `None` for an event that does not belong to a
+/// Lambda task.
 pub(super) fn words_of(kind: &EventKind, related: &Related) -> Option<Words> {
     let is_lambda = |scheduled: EventId| match related.events.get(&scheduled).map(|event| &event.kind) {
         Some(EventKind::ActivityScheduled(it)) => it.task_list == LAMBDA_LIST,

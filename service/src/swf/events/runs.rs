@@ -104,7 +104,7 @@ pub(super) fn marker(it: &Marker) -> Words {
     ("MarkerRecorded", attributes.text("details", it.details.as_ref()))
 }
 
-/// Renders a marker that could not be recorded. This event exists only in runs that were not started through the SWF
+/// Renders a marker that could not be recorded. This event does not occur in runs that were started through the SWF
 /// protocol.
 pub(super) fn marker_failed(it: &MarkerFailed) -> Words {
     let attributes = decided(it.decision_event_id).with("markerName", &it.name);

@@ -21,7 +21,7 @@ const SWF: &str = "WorkflowExecutionStarted WorkflowExecutionCancelRequested Wor
     LambdaFunctionStarted LambdaFunctionCompleted LambdaFunctionFailed LambdaFunctionTimedOut \
     ScheduleLambdaFunctionFailed StartLambdaFunctionFailed";
 
-/// Returns the names in a table cell. A name that begins with an ellipsis has the same beginning as the previous
+/// Returns the names in a table cell. A name may begin with an ellipsis, which stands for the beginning of the previous
 /// name.
 fn names(cell: &str, known: &BTreeSet<&'static str>) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();

@@ -40,7 +40,7 @@ pub(super) fn timed_out(it: &DeciderTimedOut) -> Words {
     ("DecisionTaskTimedOut", attributes.with("timeoutType", timeout))
 }
 
-/// Renders a turn whose task was handed back or was never delivered. SWF deciders see it as timed out.
+/// Renders a turn whose task was handed back or was never delivered. For SWF deciders, such a turn has timed out.
 pub(super) fn failed(it: &DeciderFailed) -> Words {
     let attributes = of_task(it.scheduled_event_id, it.started_event_id);
     ("DecisionTaskTimedOut", attributes.with("timeoutType", "START_TO_CLOSE"))

@@ -15,10 +15,12 @@ use crate::sealed::Files;
 use store_embedded::files::{storage_error, sync_directory};
 use store_embedded::private;
 
-/// Maximum size of a file that is read. Our choice: the largest value has 16 MiB, and a file can contain several.
+/// Maximum size of a file that is read. Our choice: the largest value has 16 MiB, and a file can contain several
+/// values.
 const FILE_READ_MAX: u64 = 64 << 20;
 
-/// Intervals for a directory. Our choice: a tenth of the data loss that is acceptable when a machine fails.
+/// Intervals for a directory. Our choice: at most a second of data may be lost when a machine fails. To leave a margin,
+/// data is copied ten times per second.
 const INTERVALS: Intervals =
     Intervals { every: Duration::from_millis(100), heartbeat: Duration::from_secs(1), watch: Duration::ZERO };
 

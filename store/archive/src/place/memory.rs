@@ -23,13 +23,13 @@ fn buckets() -> MutexGuard<'static, BTreeMap<String, Arc<MemoryBucket>>> {
     BUCKETS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A bucket in memory. Addresses `s3://BUCKET/…` with its name refer to it in this process.
+/// A bucket in memory. In this process, addresses `s3://BUCKET/…` with the name of the bucket refer to it.
 #[derive(Debug, Default)]
 pub struct MemoryBucket {
     objects: Arc<Mutex<BTreeMap<String, (Bytes, u64)>>>,
     /// Number of puts. It is shared by all handles to the same objects.
     puts: Arc<AtomicU64>,
-    /// True if puts wait until this is switched off.
+    /// True if puts wait until waiting is switched off.
     is_held: Mutex<bool>,
     is_released: Condvar,
     /// If this is `n`, every `n`th put succeeds but its response is lost. Zero loses none.
@@ -76,7 +76,7 @@ impl MemoryBucket {
         self.objects().insert(name.to_owned(), (bytes.into(), number));
     }
 
-    /// Replaces all objects by those of another bucket.
+    /// Replaces all objects by the objects of another bucket.
     pub fn copy_from(&self, other: &Self) {
         let objects = other.objects().clone();
         *self.objects() = objects;
@@ -87,13 +87,14 @@ impl MemoryBucket {
         self.puts.load(Ordering::SeqCst)
     }
 
-    /// Switches waiting on or off. While it is on, puts through this handle wait, and then take effect late.
+    /// Switches waiting on or off. While it is on, puts through this handle wait. They take effect when it is switched
+    /// off.
     pub fn hold(&self, holds: bool) {
         *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = holds;
         self.is_released.notify_all();
     }
 
-    /// Loses the response to every `nth` put from now on. Zero loses none.
+    /// Loses the response to every `nth` put after this call. Zero loses none.
     pub fn lose_answers(&self, nth: u64) {
         self.lost_answers.store(nth, Ordering::SeqCst);
     }

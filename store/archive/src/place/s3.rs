@@ -1,5 +1,5 @@
-//! A bucket of S3 or of an S3-compatible store as the location of an archive: the requests, their timeouts, and their
-//! error messages, which never contain a secret.
+//! A bucket of S3 or of an S3-compatible store as the location of an archive. This module contains the requests, their
+//! timeouts, and their error messages, which never contain a secret.
 
 use std::future::Future;
 use std::sync::mpsc::sync_channel;
@@ -22,15 +22,15 @@ use crate::ArchiveError;
 /// than a second.
 const INTERVALS: Intervals =
     Intervals { every: Duration::from_millis(400), heartbeat: Duration::from_secs(2), watch: Duration::from_secs(3) };
-/// Timeout of a response. Our choice: a hundred times the usual duration, and enough for the largest object over a slow
-/// connection.
+/// Timeout of a response. Our choice: a hundred times the usual duration of a response, and long enough for the largest
+/// object over a slow connection.
 const ANSWER_WITHIN: &str = "10 seconds";
 const CONNECT_WITHIN: &str = "5 seconds";
 /// Time during which the client library retries a request that was rejected.
 const REPEATED_FOR: Duration = Duration::from_secs(10);
 /// Maximum number of retries by the client library.
 const REPEATS: usize = 4;
-/// Timeout of a whole operation. It is longer than all retries of the client library take.
+/// Timeout of a whole operation. It is longer than all retries of the client library together.
 const LONGEST: Duration = Duration::from_secs(45);
 /// Number of attempts of a request without side effects, if there is no response.
 const READS: usize = 2;
@@ -140,7 +140,8 @@ impl ArchivePlace for S3Place {
             let why = format!("`{}` contains other objects than an archive: name an unused prefix", self.shown(""));
             return Err(ArchiveError::Refused { why });
         }
-        // If the bucket ignored the conditions of puts, two services could write the same archive.
+        // Checks that the bucket honors the conditions of puts. If it ignored them, two services could write the same
+        // archive.
         let (one, other) = (Bytes::from_static(b"one\n"), Bytes::from_static(b"other\n"));
         self.put(CONDITIONS, &one, PutWhen::Absent)?;
         let never = FileTag(format!("\"{}\"", "0".repeat(32)));
@@ -241,7 +242,7 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     Some(text.split_once(before)?.1.split_once(behind)?.0)
 }
 
-/// Describes an error for people. Of the response, only the code and the message are used, because the other parts
+/// Describes an error for people. Only the code and the message of the response are used, because its other parts
 /// repeat the request.
 fn describe(error: &Error) -> String {
     let text = error.to_string();

@@ -10,9 +10,10 @@ use crate::layout::{ArchivedSegment, SegmentEnd, chunks_folder, pieces_folder, s
 use crate::pieces::pieces_of;
 use store_embedded::files::now;
 
-/// Maximum time by which the clock is believed to be ahead of the last but one base, in milliseconds. Without this
-/// limit, a clock that is temporarily years ahead would remove all bases except the newest. Our choice: one day. If
-/// bases are taken more rarely, old data is kept longer.
+/// Maximum difference between the clock and the time of the last but one base, in milliseconds. A clock that is further
+/// ahead is treated as if it showed this difference. Otherwise a clock that is temporarily years ahead would cause the
+/// removal of all bases except the newest. Our choice: one day. If bases are taken less often than once a day, old data
+/// is kept longer.
 const AHEAD_MAX: u64 = 24 * 3_600 * 1_000;
 
 /// Returns the earliest instant to which a restore must still be possible.
@@ -63,7 +64,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Removes pieces of a closed segment that another writer has replaced.
+    /// Removes, from a closed segment, pieces that another writer has replaced.
     pub(super) fn tidy(&self, number: u64, end: &SegmentEnd) -> Result<(), ArchiveError> {
         let Some(runs) = &end.pieces else { return Ok(()) };
         let folder = pieces_folder(&self.folder, number);
@@ -89,8 +90,8 @@ mod tests {
         let (day, keep) = (24 * HOUR, Duration::from_secs(7 * 24 * 3_600));
         let bases = |count: u64| (1..=count).map(move |number| number * day);
         assert_eq!(kept_since(bases(20), 20 * day + HOUR, keep), 13 * day, "the last but one is a day old");
-        // A clock that is two years ahead has the same effect as one that is one day ahead, even if a base was taken in
-        // the meantime.
+        // A clock that is two years ahead has the same effect as a clock that is one day ahead. This holds even if a
+        // base was taken in the meantime.
         assert_eq!(kept_since(bases(20), 750 * day, keep), 13 * day);
         assert_eq!(kept_since(bases(20).chain([750 * day]), 750 * day, keep), 14 * day);
         assert_eq!(kept_since(bases(1), 20 * day, keep), 13 * day, "the only base never expires");

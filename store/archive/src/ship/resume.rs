@@ -30,14 +30,14 @@ impl Shipper {
         lease: Duration,
         writer: ArchiveWriter,
     ) -> Result<Self, ArchiveError> {
-        // The log is kept until it is known how much of it has been copied.
+        // This hold keeps the whole log until it is known how much of the log has been copied.
         let _hold = source.hold(0);
         archive.place.prepare()?;
         let epoch = own_epoch(archive, source.id())?;
         Self::open_again(source, archive, epoch, lease, writer)
     }
 
-    /// Opens an epoch that belongs to this store. Another store may have taken over the archive in the meantime.
+    /// Opens an epoch that belongs to this store. Fails if another store has taken over the archive in the meantime.
     pub(crate) fn open_again(
         source: LogSource,
         archive: &Archive,
@@ -103,7 +103,7 @@ impl Shipper {
         Ok(shipper)
     }
 
-    /// Continues at the end of the archived log if the store's log still contains that position. Otherwise a new base
+    /// Continues at the end of the archived log if the store's log still contains this position. Otherwise a new base
     /// is needed. Returns whether the manifest must be written again.
     fn resume(&mut self) -> Result<bool, ArchiveError> {
         let durable = self.source.durable();
@@ -180,7 +180,8 @@ fn own_epoch(archive: &Archive, id: u64) -> Result<u64, ArchiveError> {
     if owners.last().is_some_and(is_mine) {
         return Ok(newest);
     }
-    // The store that created this epoch has not recorded itself as the owner, and no earlier epoch has an owner.
+    // No store has recorded itself as the owner of any epoch, so the archive counts as new. The epochs may remain from
+    // stores that died while they created them.
     if owners.iter().all(Option::is_none) {
         return take(newest);
     }

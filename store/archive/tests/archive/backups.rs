@@ -27,7 +27,7 @@ in_both_places! {
 async fn a_backup_restores_the_store_as_it_was(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    // With these limits no checkpoint drops the log.
+    // With the default limits, no checkpoint removes log segments.
     let store = opened(baton_store_embedded::Options::new(&data)).await;
     work(&store, 500).await;
     let first = versions(&store).await;
@@ -45,7 +45,7 @@ async fn a_backup_restores_the_store_as_it_was(kind: Kind) {
     work(&restored, 50).await;
     restored.close().await.unwrap();
 
-    // A further backup of only the log, and one of a directory that is not open.
+    // Backs up only the log, then a directory that is not open.
     work(&store, 100).await;
     let report = back_up(&data, &archive).await.unwrap();
     assert_eq!((report.base, report.batches_new > 0), (None, true));
@@ -67,8 +67,8 @@ async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
     work(&store, 20).await;
     let before = instant() - 60_000;
     back_up(&data, &archive).await.unwrap();
-    // The first instants come from the log after the base, later ones from segments that checkpoints have removed
-    // since.
+    // A restore to an early instant needs the log after the base. A restore to a later instant also needs segments that
+    // checkpoints have removed from the store.
     let mut model = Vec::new();
     baton_store_archive::ship(&store, ShipTo::new(&archive)).await.unwrap();
     for round in 0..12 {
@@ -82,7 +82,7 @@ async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
         assert!(restored.instant <= *at, "{restored:?}");
         assert_eq!(&versions(&*opened(small(&there)).await).await, expected, "at {at}");
     }
-    // Damage after the instant does not matter.
+    // Damage after the wanted instant does not matter.
     let newest = archive.files().into_keys().rfind(|name| name.starts_with("0000000001/log/")).unwrap();
     archive.change(&newest, |bytes| bytes.truncate(bytes.len() / 2));
     let (at, expected) = &model[9];
@@ -117,7 +117,7 @@ async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
                     if is_cut { bytes.truncate(at) } else { bytes[at] ^= 0x10 }
                 });
                 let checked = verify(&copy, &mut |_| ());
-                // Only the padding of the last frame may have any content.
+                // Damage can stay undetected only in the padding of the last frame, which may have any content.
                 if let Ok(reports) = &checked {
                     let file = name.rsplit('/').next().unwrap();
                     assert!(!is_cut && at + 8 > length && file.contains('.'), "{name} at {at}: {reports:?}");
@@ -126,7 +126,7 @@ async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
                 let said = checked.unwrap_err().to_string();
                 let file = name.rsplit('/').next().unwrap();
                 assert!(said.contains(file) || said.contains("is not an archive"), "{name} at {at}: {said}");
-                // A restore reads only what it needs.
+                // A restore reads only the data that it needs, so it may succeed despite the damage.
                 let there = scratch.path().join("restored");
                 if restore_to(&copy, &there, None).is_ok() {
                     assert_eq!(versions(&*opened(small(&there)).await).await, last, "{name:?} at {at}");
@@ -139,7 +139,7 @@ async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
         }
     }
     assert!(refused >= 40, "{refused}");
-    // As written by a later version.
+    // Writes these files as a later version would.
     for name in ["MANIFEST", "NEWEST", "OWNER"] {
         let (scratch, copy) = (TempDir::new().unwrap(), archive.copy());
         copy.change(&format!("0000000001/{name}"), |bytes| {
@@ -201,7 +201,7 @@ async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
         let options = BackupOptions { faults, ..BackupOptions::new(&new) };
         let said = baton_store_archive::back_up(&data, &options, &mut |_| ()).unwrap_err().to_string();
         assert!(said.contains("injected"), "{said}");
-        // An incomplete archive cannot be restored, and the next backup completes it.
+        // An incomplete archive cannot be restored. The next backup completes it.
         assert!(restore_to(&new, &scratch.path().join("never"), None).is_err());
         quiet(&data, &new).unwrap();
         let there = scratch.path().join(format!("after-{point}"));
@@ -250,7 +250,7 @@ async fn an_interrupted_restore_leaves_no_usable_store(kind: Kind) {
         let said = restore_to(options.archive, &there, None).unwrap_err().to_string();
         assert!(said.contains("interrupted restore. Remove it"), "{said}");
     }
-    // Directories with other content.
+    // A restore does not overwrite directories with other content.
     let said = restore_to(&archive, &data, None).unwrap_err().to_string();
     assert!(said.contains("in use by process"), "{said}");
     store.close().await.unwrap();
@@ -265,7 +265,7 @@ async fn an_interrupted_restore_leaves_no_usable_store(kind: Kind) {
     assert!(said.contains("is not an archive"), "{said}");
     let said = restore_to(scratch.path().join("nowhere"), &scratch.path().join("n"), None).unwrap_err().to_string();
     assert!(said.contains("there is no archive"), "{said}");
-    // The archive of another store is not written.
+    // A backup does not write to the archive of another store.
     let another = scratch.path().join("another");
     opened(small(&another)).await.close().await.unwrap();
     let said = quiet(&another, &archive).unwrap_err().to_string();
@@ -277,7 +277,7 @@ async fn existing_chunks_are_kept_and_expired_data_is_removed(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = opened(small(&data)).await;
-    // Much unchanged data, sorted before the data that changes.
+    // Creates much data that will not change and is sorted before the data that changes.
     let parts: Vec<_> = (0..64)
         .map(|op| (store::PartKey::Pack { op }, bytes::Bytes::from(vec![u8::try_from(op).unwrap(); 64 << 10])))
         .collect();
@@ -285,7 +285,7 @@ async fn existing_chunks_are_kept_and_expired_data_is_removed(kind: Kind) {
     store.commit(&large, store::Expect::Absent, &support::head(&large, 1), &parts).await.unwrap();
     store.close().await.unwrap();
     quiet(&data, &archive).unwrap();
-    // The log continues, and the part that the archive would need next is dropped.
+    // The store's log continues, and the segment that the archive would need next is dropped.
     let store = opened(small(&data)).await;
     work(&store, 3_000).await;
     let last = versions(&store).await;

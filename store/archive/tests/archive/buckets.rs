@@ -59,11 +59,11 @@ async fn one_of_two_copies_of_a_store_writes_the_archive() {
             .await
             .unwrap();
     shipped(&store_shipment).await;
-    // The first one writes at least its heartbeats.
+    // The first store writes at least its heartbeats to the archive, so the copy of the store is refused.
     let copy = opened(small(&at("copy"))).await;
     let said = baton_store_archive::ship(&copy, ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("is being written by another process"), "{said}");
-    // The first one is cut off, and the second starts.
+    // The first store is cut off from the archive, and the copy starts shipping.
     faults.limit_space(0);
     work(&store, 10).await;
     until(|| store_shipment.standing().error.is_some()).await;
@@ -73,13 +73,13 @@ async fn one_of_two_copies_of_a_store_writes_the_archive() {
     faults.limit_space(u64::MAX);
     work(&store, 200).await;
     until(|| store_shipment.standing().error.is_some_and(|why| why.contains("is being written by another"))).await;
-    // The first one still serves its callers, but ships nothing.
+    // The first store still serves its callers, but ships nothing.
     work(&store, 200).await;
     work(&copy, 200).await;
     shipped(&copy_shipment).await;
     assert!(store_shipment.standing().error.is_some());
     let last = versions(&copy).await;
-    // It still ships nothing after the other has stopped, because it has diverged.
+    // The first store ships nothing even after the copy has stopped, because the two logs have diverged.
     copy.close().await.unwrap();
     until(|| {
         store_shipment.standing().error.is_some_and(|why| why.contains("has diverged") || why.contains("older copy"))
@@ -133,7 +133,7 @@ async fn a_writer_cut_off_continues_if_no_other_has_started() {
     for round in 0..3_u64 {
         work(&store, 40).await;
         shipped(&store_shipment).await;
-        // Within a piece.
+        // The put of a piece fails partway through.
         faults.limit_space(round * 1_000);
         work(&store, 40).await;
         until(|| store_shipment.standing().error.is_some()).await;
@@ -141,7 +141,7 @@ async fn a_writer_cut_off_continues_if_no_other_has_started() {
     }
     shipped(&store_shipment).await;
     let last = versions(&store).await;
-    // As if the machine had been lost.
+    // Drops the store without closing it, as if the machine had been lost.
     drop(store);
     restore_to(&archive, &scratch.path().join("there"), None).unwrap();
     assert_eq!(versions(&*opened(small(&scratch.path().join("there"))).await).await, last);
@@ -161,7 +161,7 @@ async fn a_writer_ignores_pieces_of_another_writer() {
     store.close().await.unwrap();
     let pieces: Vec<_> = archive.files().into_iter().filter(|(name, _)| name.contains("/log/")).collect();
     assert!(pieces.len() > 1, "{}", pieces.len());
-    // Sorted before and after its own pieces.
+    // Adds pieces of other writers, which are sorted before and after the pieces of this writer.
     for (name, bytes) in pieces {
         let (offset, _) = name.rsplit_once('.').unwrap();
         for writer in ["0000000000000001", "ffffffffffff0001"] {
@@ -188,10 +188,11 @@ async fn shipping_costs_two_puts_and_a_backup_few() {
         work(&store, 1).await;
         let before = archive.bucket().puts();
         back_up(&data, &archive).await.unwrap();
-        // The start (two), the current end before and after, a piece, and the end.
+        // Puts of a backup: two at the start, `NEWEST` before and after the log is copied, a piece of the log, and the
+        // end.
         assert!(archive.bucket().puts() - before <= 6, "{} after {first}", archive.bucket().puts() - before);
     }
-    // The first piece of each writer replaced the last piece of the previous one.
+    // The first piece of each writer replaced the last piece of the previous writer.
     verify(&archive, &mut |_| ()).unwrap();
     let held = archive.files().keys().filter(|name| name.contains("/log/")).count();
     assert!(held <= 22, "{held}");

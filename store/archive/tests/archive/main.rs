@@ -120,7 +120,7 @@ async fn shipped(shipment: &Shipment) {
     until(|| is_shipped(shipment.standing())).await;
 }
 
-/// Not a test: the process to be killed, if the environment variable is set.
+/// Runs the process that a test kills. Does nothing unless the environment variable for that process is set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hammer() {
     support::hammer().await;

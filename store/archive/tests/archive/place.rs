@@ -20,13 +20,13 @@ pub(crate) enum Kind {
 
 pub(crate) enum Place {
     Directory(PathBuf),
-    /// A directory that is deleted with the test.
+    /// A directory that is deleted at the end of the test.
     Copied(TempDir),
     Bucket(String, Arc<MemoryBucket>),
 }
 
 impl Place {
-    /// Creates an empty location. A directory is created by its writer.
+    /// Creates an empty location. For a directory, only chooses its name: the writer creates it.
     pub(crate) fn new(kind: Kind, scratch: &Path, name: &str) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         match kind {

@@ -46,7 +46,7 @@ async fn a_machine_lost_under_load_loses_less_than_a_second() {
             let least = must.get(&writer).copied().unwrap_or_default();
             found.insert(writer, check(&*store, &key(&writer.to_string()), least).await);
         }
-        // The actual loss.
+        // Prints the actual loss.
         let lost =
             acknowledged.iter().find(|(_, versions)| versions.iter().any(|(writer, version)| found[writer] < *version));
         println!("lost {:?} of {} commits", lost.map(|(at, _)| end - *at), found.values().sum::<u64>());
@@ -56,7 +56,7 @@ async fn a_machine_lost_under_load_loses_less_than_a_second() {
 async fn an_unreachable_archive_delays_nothing_and_catches_up(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    // With and without space for the log that is not shipped.
+    // Runs with and without space for log that has not been shipped.
     for held_bytes in [64 << 20, 0] {
         let store = opened(Options { held_bytes, ..small(&data) }).await;
         let faults = Arc::new(Faults::default());
@@ -97,8 +97,8 @@ async fn a_leased_service_stops_without_its_archive(kind: Kind) {
     assert!(next(&*store, &key("0")).await.is_err());
 }
 
-/// A commit in progress when the machine goes to sleep would be acknowledged after waking up without a check of the
-/// lease.
+/// Without a check of the lease after waking up, a commit in progress when the machine goes to sleep would be
+/// acknowledged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_wakes_after_its_lease_acknowledges_nothing() {
     for (slept, is_acknowledged) in [(50, true), (61, false)] {

@@ -49,7 +49,7 @@ async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     assert!(said.contains("standby promote"), "{said}");
     let mut first = standby(&archive, &at("first"));
     assert!(!first.step(&mut |_| ()).unwrap().has_begun);
-    // Under load: counts acknowledged commits until the store refuses one.
+    // Creates load, and counts acknowledged commits until the store refuses one.
     let busy = Arc::clone(&store);
     let load = tokio::spawn(async move {
         let mut acknowledged = BTreeMap::new();
@@ -71,7 +71,7 @@ async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     for (name, version) in acknowledged {
         assert!(check(&*new, &key(&name), version).await >= version);
     }
-    // The old store cannot return, and no other standby believes that it has taken over.
+    // The old store cannot ship again, and no other standby believes that it has taken over.
     drop(store);
     let old = opened(small(&data)).await;
     let refused = baton_store_archive::ship(&old, ShipTo::new(&archive)).await.unwrap_err();
@@ -147,7 +147,7 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let (instant, first) = (instant(), versions(&store).await);
     store.close().await.unwrap();
     // The copy's log no longer contains the point of divergence. Each restart creates a segment, so the log begins with
-    // the batch after the last one of the other store.
+    // the batch after the last batch of the original store.
     for _ in 0..4 {
         let copy = opened(small(&at("copy"))).await;
         work(&copy, 10).await;
@@ -160,7 +160,7 @@ async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let second = versions(&copy).await;
     copy.close().await.unwrap();
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2));
-    // The state in between no longer exists, so the last state before it is restored.
+    // The state at `between` no longer exists, so a restore to it returns the last state before it.
     let expected = [("first", Some(instant), &first), ("between", Some(between), &first), ("second", None, &second)];
     for (name, to, expected) in expected {
         restore_to(&archive, &at(name), to).unwrap();

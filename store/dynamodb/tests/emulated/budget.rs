@@ -1,5 +1,5 @@
-//! Budget of write units for whole workflows: what the real engine writes, as billed by the table, indexes included.
-//! Source of the figures: docs/dynamodb-costs.md.
+//! Budget of write units for whole workflows: the units that the table bills for the writes of the engine, including
+//! writes to indexes. Source of the figures: docs/dynamodb-costs.md.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -34,7 +34,7 @@ struct Service {
     write_units: u64,
 }
 
-/// 100 bytes of JSON that are hardly compressible, different for each call.
+/// Returns 100 bytes of JSON that are hardly compressible and differ in each call.
 fn payload() -> Payload {
     Payload::of(&letters()).unwrap()
 }
@@ -112,7 +112,7 @@ impl Service {
         self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("a task")
     }
 
-    /// Waits for a delayed task, which is handed out once the run has been processed.
+    /// Waits for a task that is created only after the run has been processed.
     async fn task_to_come(&self) -> Task {
         self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task")
     }
@@ -120,7 +120,7 @@ impl Service {
     async fn complete(&self, turn: Turn, decisions: Vec<Decision>) {
         let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        // A run that awaits nothing is flagged, which changes its row and costs an additional unit.
+        // `awaiting` is set because a run without it is flagged, which changes its row and costs an additional unit.
         let awaiting = vec!["approve".to_owned()];
         let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
         self.engine.tasks().answer_turn(&token, command).await.unwrap();
@@ -206,7 +206,8 @@ fn check_budget(spent: &[u64], budget: u64) {
     assert!(sum > 0 && sum <= budget, "{sum} write units, at most {budget} are allowed: {spent:?}");
 }
 
-/// Runs the canonical workflow without waiting pollers, `longer` than it needs. Returns the units of each step.
+/// Runs the canonical workflow without waiting pollers. The last activity takes the time `longer`. Returns the units of
+/// each step.
 async fn canonical(longer: history::Duration) -> Vec<u64> {
     let mut service = Service::open().await;
     let mut spent = Vec::new();
@@ -304,7 +305,7 @@ async fn a_signal_takes_1_write_unit_and_its_turn_2() {
 }
 
 fn keyed(key: u64) -> Command {
-    // Keys are hashes.
+    // Real keys are hashes, so this spreads the numbers evenly.
     let (name, key) = ("approve".to_owned(), Some(RequestKey(key.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
     Command::Signal { name, input: None, key, identity: None, if_version: None }
 }
@@ -329,7 +330,8 @@ impl Service {
     }
 }
 
-/// Number of requests with a key that have no additional cost. Source: docs/dynamodb-costs.md, "Requests with a key".
+/// Number of requests with a key per run that cost no more than requests without a key. Source: docs/dynamodb-costs.md,
+/// "Requests with a key".
 const FREE: u64 = 40;
 
 /// Number of keys kept in the state of a run.
@@ -347,7 +349,7 @@ async fn a_requests_key_is_free_up_to_40_keys_per_run() {
         assert!(service.engine.commands().submit(&at(), keyed(key)).await.unwrap().repeated);
     }
     assert_eq!((service.units(), service.store.stats().read_units), (0, reads), "all keys are in the state");
-    // The commit of twice the size, its mark, and a chunk for every eight requests.
+    // Each request costs a commit of two units and a mark. Every eighth request also costs a chunk.
     let more = 17 * 8;
     check_budget(&service.tell_all(IN_STATE..IN_STATE + more).await, more * (2 + 1) + more / 8);
     let marks = format!("baton_request_keys_offloaded_total {more}\n");
@@ -394,12 +396,12 @@ async fn an_open_run_without_pollers_takes_3_units_a_day() {
         spent.push(service.units());
     }
     println!("write units of each day: {spent:?}");
-    // The start; five wakes on the first day, and the row on its list.
+    // The first day has the start, five wakes, and the creation of the row on the task list.
     assert!(spent[0] <= 3 + 3 * 5 + 2, "{spent:?}");
-    // One wake a day, and the row rewritten once a week.
+    // Each later day has one wake. The row is rewritten once a week.
     assert!(spent[1..].iter().all(|units| (1..=4).contains(units)), "{spent:?}");
     assert!(spent[1..].iter().sum::<u64>() <= 3 * 8 + 1, "{spent:?}");
-    // A new poller gets it at once.
+    // A new poller gets the task at once.
     service.turn().await.delivered();
 }
 

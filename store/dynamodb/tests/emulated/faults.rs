@@ -38,8 +38,8 @@ async fn a_throttled_commit_is_neither_applied_nor_retried() {
     assert_eq!(store.load(&key()).await.unwrap(), Some(head(1, "start")));
 }
 
-/// For refusals in a running service: expired credentials, a deleted table, a lost permission. The run stays
-/// unchanged.
+/// DynamoDB refuses requests of a running service if credentials expire, the table is deleted, or a permission is lost.
+/// The run stays unchanged.
 #[tokio::test]
 async fn a_refused_request_is_not_applied_and_names_the_reason() {
     let (emulator, store) = started().await;
@@ -68,7 +68,7 @@ async fn a_commit_with_a_lost_answer_is_unknown() {
         let error = store.commit(&key(), first(), &mine, &[]).await.unwrap_err();
         assert!(matches!(error, Error::Unknown { .. }), "{fault:?}: {error}");
         assert_eq!(store.load(&key()).await.unwrap(), Some(mine.clone()));
-        // The same commit a second time loses to the first, and the answer contains its own head.
+        // The repeated commit loses to the first attempt. The response contains the head that the first attempt wrote.
         let again = store.commit(&key(), first(), &mine, &[]).await.unwrap();
         assert_eq!(again, Cas::Lost(Some(mine)));
     }

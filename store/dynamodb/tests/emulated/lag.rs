@@ -1,5 +1,6 @@
-//! Indexes and reads that are not strongly consistent may return old data, and on AWS they do. The store and the engine
-//! still fulfill their contracts, and a store that forgets to request consistency is detected.
+//! Indexes and reads that are not strongly consistent may return old data, and on AWS they do. The tests check that the
+//! store and the engine fulfill their contracts nevertheless. They also detect a store that does not request
+//! consistency where it must.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ const SEEDS: u64 = 8;
 /// Number of simulations within which a store without consistency must be detected.
 const SEEDS_TO_CATCH: u64 = 30;
 
-/// Ignores no request for consistency.
+/// Honors every request for consistency.
 fn as_marked(_: &str, _: &Value) -> bool {
     false
 }
@@ -40,7 +41,7 @@ fn condition(request: &Value) -> &str {
 }
 
 /// A store that waits until lagging data has caught up before each query of an index. The contract allows indexes to
-/// lag, and its rules about them hold once they do not.
+/// lag. Its rules about lists hold as soon as the indexes have caught up.
 struct Patient {
     store: Arc<dyn Store>,
     emulator: Emulator,

@@ -27,8 +27,8 @@ fn head(run: u8, version: u64, expires_at: Option<u64>) -> Head {
     Head { run: [run; 16], version, body: Bytes::from("b"), due: None, row: Some(row), expires_at }
 }
 
-/// Creates a table with a run at version 2, which expires at 99, and a kept copy of its version 1, which expires at 10.
-/// A new run's commit that lost against version 2 leaves this behind.
+/// Creates a table with a run at version 2, which expires at 99, and a kept copy of the run's version 1, which expires
+/// at 10. Such a copy remains if a new run's commit loses against version 2.
 async fn with_copy_of_an_older_version() -> Emulator {
     let emulator = Emulator::new();
     let store = emulator.store();

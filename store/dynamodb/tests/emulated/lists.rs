@@ -1,5 +1,4 @@
-//! Rows that a page of a list reads from the table: little more than it returns, for any number of matches and in every
-//! order.
+//! Pages of lists read few more rows from the table than they return, for any number of matches and in every order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,11 +8,11 @@ use baton_store_dynamodb::Create;
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Listed, Order, Row, Store, UnixMs};
 
-/// Number of runs of a domain, one started each second.
+/// Number of runs of a domain. One run is started each second.
 const RUNS: u64 = 1_200;
 
-/// Read units of an empty query, plus one for a further kilobyte: four shards, each queried for open and closed runs,
-/// or for two kinds of closed ones.
+/// Read units that the queries of a page cost in addition to the rows: one for each query. A page queries each of four
+/// shards twice, for open and for closed runs or for two kinds of closed runs.
 const QUERIES: u64 = 8;
 
 async fn with_runs(life: impl Fn(u64) -> Option<UnixMs>) -> Arc<dyn Store> {
@@ -67,7 +66,7 @@ async fn pages(store: &Arc<dyn Store>, order: Order, open: Option<bool>, limit: 
 
 #[tokio::test]
 async fn a_page_examines_a_small_multiple_of_its_rows() {
-    // Open for a moment, for a minute and for an hour in turn.
+    // Runs are open for half a second, a minute and an hour in turn.
     let life = |number| match number % 3 {
         0 => 500,
         1 => 60_000,
@@ -78,7 +77,8 @@ async fn a_page_examines_a_small_multiple_of_its_rows() {
         let (count, rows, most) = pages(&store, order, Some(false), 50).await;
         assert_eq!(rows as u64, RUNS, "{order:?}");
         assert!(count <= RUNS / 50 + 2, "{count} pages, {order:?}");
-        // For each of four shards, twice: the rows of the page, and, by close, the rows started within ten seconds.
+        // A page reads the rows that it needs from each of four shards, twice. A page by close also reads the rows that
+        // started within ten seconds.
         let budget = if order.is_by_close() { 4 * (2 * 52 + 200) } else { 4 * 52 };
         assert!(most <= budget, "{most} rows examined for 50, {order:?}");
     }
@@ -92,8 +92,8 @@ async fn a_page_by_close_does_not_examine_open_runs() {
     }
 }
 
-/// The index is by time, so ids are examined in its order. All pages examine at most the same number of rows
-/// of a partition.
+/// A list by a prefix of the workflow id examines rows in order of time, because the index is sorted by time. Each page
+/// examines a limited number of rows of a partition.
 #[tokio::test]
 async fn a_page_by_prefix_examines_a_limited_number_of_rows() {
     let store = with_runs(|_| None).await;

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 const CLOUD_FORMATION: &str = include_str!("../../../../docs/dynamodb/table.json");
 const POLICY: &str = include_str!("../../../../docs/dynamodb/policy.json");
 
-/// The properties of the table in the `CloudFormation` template.
+/// Returns the properties of the table in the `CloudFormation` template.
 fn defined() -> Value {
     let template: Value = serde_json::from_str(CLOUD_FORMATION).unwrap();
     template.pointer("/Resources/Table/Properties").unwrap().clone()
 }
 
-/// An emulator with a changed table of the `CloudFormation` template.
+/// Creates an emulator with the table of the `CloudFormation` template, after a change.
 fn with(change: impl FnOnce(&mut Value)) -> Emulator {
     let mut table = defined();
     let kept = ["AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode"];
@@ -82,7 +82,7 @@ async fn the_policy_allows_exactly_the_operations_of_a_service() {
     ];
     assert_eq!(actions, expected);
     assert_eq!(statements.len(), 2);
-    // The conformance suite uses no other operation: the emulators record them.
+    // The conformance suite uses only the allowed operations. The emulators record the operations that are used.
     let emulators = std::sync::Mutex::new(Vec::new());
     store::conformance::all(async || {
         let emulator = Emulator::new();
@@ -114,7 +114,7 @@ async fn the_error_for_a_table_in_another_region_names_the_region() {
     let elsewhere = emulator.store_in("us-east-1", "us-east-1", Options::new(TABLE));
     let checked = elsewhere.check().await.unwrap_err().to_string();
     assert!(checked.contains("no table `baton` in us-east-1") && checked.contains("--region, AWS_REGION"), "{checked}");
-    // A service does not start on it.
+    // A service does not start with this table either.
     let opened = elsewhere.open().await.err().unwrap().to_string();
     assert_eq!(opened, checked);
     emulator.store().check().await.unwrap();

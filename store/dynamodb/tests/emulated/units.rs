@@ -95,7 +95,8 @@ async fn counting_flagged_rows_does_not_pay_for_others() {
     for index in 100..700 {
         start(index, "open").await;
     }
-    // Half a unit per shard, of which there are four, and per eight kilobytes of data.
+    // A query of a shard costs half a unit for each 8 KB of data that it reads, and at least half a unit. There are
+    // four shards.
     assert_eq!(count(true).await, (3, 2));
     let (open, units) = count(false).await;
     println!("{units} read units for {open} rows");

@@ -1,4 +1,5 @@
-//! Steps when the file of redb is opened: its pages are verified, and values of earlier versions get checksums.
+//! Steps when the file of redb is opened: its pages are verified, and values without checksums, written by earlier
+//! versions of Baton, get checksums.
 
 use std::ops::Bound;
 
@@ -38,8 +39,9 @@ pub(crate) fn verify(database: &mut Database) -> Result<(), Error> {
     }
 }
 
-/// Adds a checksum to every value of a file that an earlier version wrote, in transactions of limited size. If this was
-/// interrupted, it continues there. The pages are verified first, so that damaged data never gets a valid checksum.
+/// Adds a checksum to every value of a file written by an earlier version of Baton, in transactions of limited size. If
+/// an earlier call was interrupted, continues after its last completed transaction. The pages are verified first, so
+/// that damaged data never gets a valid checksum.
 pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
     verify(database)?;
     tracing::info!("adding checksums to the values of an earlier version, once, before the store opens");
@@ -54,8 +56,8 @@ pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
     }
 }
 
-/// Runs one transaction of [`add_sums`]. Returns how many values got a checksum. If all values have one, records that
-/// and returns 0.
+/// Runs one transaction of [`add_sums`]. Returns how many values got a checksum. If all values have a checksum, records
+/// this and returns 0.
 fn add_some_sums(database: &Database) -> Result<u64, Error> {
     let txn = begin_write(database)?;
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -129,8 +131,8 @@ mod tests {
         let path = directory.path().join("tree.redb");
         let count = u32::try_from(2 * SUMMED_AT_ONCE.0 + 5).unwrap();
         unsummed(&path, count);
-        // The work is interrupted after each of its transactions, including the last one, which records that all values
-        // have checksums.
+        // The work is interrupted after each of its transactions, including the last transaction, which records that
+        // all values have checksums.
         for transactions in 0..=4 {
             let cut_short = directory.path().join(format!("{transactions}.redb"));
             std::fs::copy(&path, &cut_short).unwrap();

@@ -84,7 +84,8 @@ fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> 
     }))
 }
 
-/// Returns the value of a key. `found` is what the map contains for the key.
+/// Returns the value of a key. `found` is the entry of the map for the key: a value with its checksum, or the marker of
+/// a value that stays in the log.
 fn value(logged: Option<&StoredLoggedValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
     match sums::unseal(key, found) {
         Some(SummedValue::Value(value)) => Ok(Bytes::copy_from_slice(value)),

@@ -1,4 +1,4 @@
-//! Content of the file of redb: its tables and the numbers stored besides the map. Also begins transactions and
+//! Content of the file of redb: its tables and the numbers stored in addition to the map. Also begins transactions and
 //! converts the errors of redb.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,18 +11,19 @@ use crate::sums;
 pub(crate) const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 pub(crate) const POSITION: Number = Number { name: "position", sum: "position: checksum" };
-/// Log position up to which all rows have entries under their terms (`terms.rs`). It equals the map's log position if
-/// this version or a later one has written last. It differs if a version without terms has written last.
+/// Log position up to which every row has its index entries by workflow type and tag (`terms.rs`). The entries are
+/// complete if it equals the log position of the map. It is smaller if the last write was made by an earlier version of
+/// Baton, which did not create index entries.
 pub(crate) const TERMS: &str = "terms";
-/// Last batch of an archive that an unfinished copy contains. It is not a position from which a log can be read.
+/// Batch up to which an unfinished copy of a store is complete. It is not a position from which a log can be read.
 pub(crate) const COPIED: Number = Number { name: "copied", sum: "copied: checksum" };
-/// Present if every value has a checksum. Earlier versions wrote values without checksums.
+/// Present if every value has a checksum. Earlier versions of Baton wrote values without checksums.
 pub(crate) const SUMMED: &str = "checksums";
-/// Last key whose value has a checksum, while checksums are being added to the values of an earlier version. It is
-/// stored under the empty key.
+/// Last key whose value has got a checksum, while checksums are added to the values of a file written by an earlier
+/// version of Baton. It is stored under the empty key.
 pub(crate) const SUMMING: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("checksums: last key");
 
-/// A number that is stored besides the map, and the name under which its checksum is stored.
+/// A number that is stored in addition to the map, and the name under which its checksum is stored.
 pub(crate) struct Number {
     pub(crate) name: &'static str,
     sum: &'static str,
@@ -67,8 +68,8 @@ pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, E
     })
 }
 
-/// Begins a transaction with quick repair: redb then stores the state of its allocator, so that a start after a crash
-/// need not scan the whole file.
+/// Begins a transaction with quick repair: redb then stores the state of its allocator. A start after a crash then need
+/// not scan the whole file.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     let mut txn = database.begin_write().map_err(failed)?;
     txn.set_quick_repair(true);

@@ -1,4 +1,5 @@
-//! Shared by the tests: a load whose acknowledged commits can be checked, in this process or in one to be killed.
+//! Code that the tests share: a load whose acknowledged commits can be checked. The load runs in this process or in a
+//! process to be killed.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
@@ -17,7 +18,7 @@ use store::{Cas, Expect, Head, HeadKey, PartKey, Row, Store};
 pub const RUN: [u8; 16] = [7; 16];
 pub const WRITERS: u64 = 16;
 
-/// Small limits, which cause frequent checkpoints and new segments.
+/// Returns options with small limits, which cause frequent checkpoints and new segments.
 pub fn small(directory: &Path) -> Options {
     Options {
         memory_bytes: 256 << 10,
@@ -72,7 +73,7 @@ const PACKS: u64 = 7;
 
 fn pack(key: &HeadKey, version: u64) -> (PartKey, Bytes) {
     let line = format!("payloads of {} at {version};", key.workflow_id);
-    // Some are short and not kept in the log.
+    // Some packs are short, so they do not stay in the log.
     let times = 10 + 180 * usize::try_from(version % 3).unwrap();
     (PartKey::Pack { op: version % PACKS }, Bytes::from(line.repeat(times)))
 }
@@ -135,7 +136,7 @@ impl Acknowledged {
         assert_eq!(found_due, expected_due);
         let query = store::ListQuery { domain: Arc::from("crash"), ..store::ListQuery::default() };
         let counted = store.count(&query, u64::MAX).await.unwrap();
-        // Counts that the numbers do not cover examine the rows.
+        // Counts with conditions for which no numbers are stored examine the rows.
         let by_row = store::ListQuery { started_from: Some(0), ..query.clone() };
         assert_eq!(counted, store.count(&by_row, u64::MAX).await.unwrap(), "numbers and rows must agree");
         let by_type = store::ListQuery { workflow_type: Some("crash".to_owned()), ..query };
@@ -144,7 +145,7 @@ impl Acknowledged {
     }
 }
 
-/// The process to be killed: commits from 16 tasks until it is killed, and prints each acknowledged commit.
+/// Runs the process to be killed: commits from 16 tasks until it is killed, and prints each acknowledged commit.
 pub async fn hammer() {
     let Ok(directory) = std::env::var("BATON_HAMMER") else {
         return;

@@ -8,8 +8,8 @@ use syn::visit::Visit;
 use crate::arrows::Scopes;
 use crate::sources::{File, Module, Sources};
 
-/// Maximum number of references to follow when a constant refers to another one. Our choice: far more than any limit
-/// needs.
+/// Maximum number of references to follow when a constant refers to another constant. Our choice: far more than any
+/// limit needs.
 const REFERENCES_MAX: usize = 16;
 
 /// Value of a constant.
@@ -156,7 +156,7 @@ impl At<'_> {
             syn::Expr::Binary(binary) => self.binary(binary),
             syn::Expr::Path(path) => self.reference(&names(&path.path)),
             syn::Expr::Call(call) => self.call(call),
-            // Such as `NonZeroUsize::new(10).expect("…")`.
+            // A call such as `NonZeroUsize::new(10).expect("…")`.
             syn::Expr::MethodCall(call) if call.method == "expect" => self.evaluate(&call.receiver),
             _ => Err(self.not_understood()),
         }

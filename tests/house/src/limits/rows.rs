@@ -17,13 +17,16 @@ pub const BEGIN: &str = "# Limits
 
 <!-- Generated from the constants in the sources: see tests/house/src/limits/rows.rs. -->
 
-This page lists every limit that a caller or an operator can meet: bytes, elements, depth, time and count. *Per*
-names the owner of a limit. A *process* is one node; *all nodes* share one store. If an option changes a value, the
-option follows the value.
+This page lists every limit that a caller or an operator can reach: bytes, elements, depth, time and count.
 
-Over REST a limit fails with the status and the code shown. A 413 `too-large` contains `found` and `max`. Limits with
-429 and 503 are temporary: the response has `Retry-After`, and the clients and the kits retry. Over SWF's wire the same
-limits apply, with the exceptions of [SWF's wire](#swfs-wire).
+* The column *Per* names the object to which a limit applies, for example each request or each run. A *process* is one
+  node. *All nodes* are the nodes of one store.
+* If an option changes a value, the value is the default, and the option follows in parentheses.
+* The column *Beyond it* has the response or the effect if the limit is exceeded.
+
+Over REST, a request beyond a limit fails with the status and code in the table. A 413 `too-large` contains `found` and
+`max`. Limits with 429 and 503 are temporary: the response has `Retry-After`, and the clients and kits retry. Over the
+SWF protocol the same limits apply, with the exceptions in [SWF protocol](#swf-protocol).
 ";
 
 /// All sections, in the order of the page.

@@ -30,7 +30,7 @@ async fn a_run_with_too_many_events_is_terminated() {
     assert_eq!(events(&history[7..], &[]), ended);
 }
 
-/// The limit is an hour here. SWF's limit of a year would take long even in simulated time.
+/// The test uses a limit of an hour. SWF's limit of a year would take long even in simulated time.
 #[tokio::test(start_paused = true)]
 async fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
     let run = SwfLimits { time: Duration::from_secs(3_600), ..SwfLimits::default() };

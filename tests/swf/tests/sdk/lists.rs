@@ -63,7 +63,7 @@ async fn turns_move_to_another_list_until_nobody_takes_them_there() {
         &scheduled(8, "deciders", "NONE"),
     ];
     assert_eq!(events(&world.history("w", &run_id).await[3..], &[]), expected.join("\n"));
-    // If a turn is taken from the other list but not answered, later turns return to the old list as well.
+    // If a turn is taken from the other list but not answered, later turns return to the old list, too.
     answer(world.turn().await.task_token).await;
     signal(&world).await;
     assert_ne!(world.turn_of("others").await.started_event_id, 0);

@@ -73,7 +73,7 @@ async fn closed_run_has_its_reason(client: &Client, what: &str) {
     assert!(described.details_line.is_some_and(|line| line.chars().count() == CLOSE_DETAILS_CHARS_MAX), "{what}");
 }
 
-/// Removes the name of the activity from an event. Earlier versions did not add it for readers.
+/// Removes the name of the activity from an event. Earlier versions did not add it to the events that they returned.
 fn as_stored(event: &str) -> String {
     event.rsplit_once(",\"activityId\":").map_or_else(|| event.to_owned(), |(stored, _)| format!("{stored}}}"))
 }
@@ -104,7 +104,7 @@ async fn finish(client: &Client, clock: &ManualClock, recorded: &Recorded, what:
     }
     let tries = client.events("tries-again", None).await.unwrap();
     history::check::history(&tries).unwrap();
-    // The schedule continues as well.
+    // The schedule continues, too.
     clock.advance(history::Duration::from_secs(86_400));
     let acted = async {
         while client.describe_schedule("daily").await.unwrap().totals.started < 2 {

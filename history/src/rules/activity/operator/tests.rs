@@ -195,8 +195,8 @@ fn an_exhausted_activity_pauses_if_its_policy_says_so() {
     let changed = failed.then(&change(OptionsChange { retry: Some(fails), ..OptionsChange::default() }));
     check(&changed, &done(), "ActivityStarted(try 4 after busy) ActivitySuccess DeciderScheduled");
 
-    // A failure that the policy does not retry closes the activity at once. So does a failure under a policy that does
-    // not pause.
+    // A failure that the policy does not retry closes the activity at once. A failure under a policy that does not
+    // pause also closes it at once.
     let hopeless = retried(limits).takes("a");
     let fails = fail_with(hopeless.task("a"), "hopeless", None);
     check(&hopeless, &fails, "ActivityStarted(try 1) ActivityFailed DeciderScheduled");
@@ -204,7 +204,7 @@ fn an_exhausted_activity_pauses_if_its_policy_says_so() {
     // exhausted.
     let late = ActivityTimeouts { schedule_to_close: Some(seconds(3_600)), ..ActivityTimeouts::default() };
     assert!(once(retried(late)).run.is_blocked());
-    // Attempts that timed out count, too.
+    // Attempts that timed out also count as failed attempts.
     let slow = ActivityTimeouts { start_to_close: Some(seconds(5)), ..ActivityTimeouts::default() };
     let slow = once(retried(slow)).after(3_600).takes("a").after(5);
     check(&slow, &slow.fire(), "ActivityPaused");
@@ -229,7 +229,7 @@ fn a_manual_retry_takes_effect_at_once() {
     let taken = taken.takes("a");
     check(&taken, &late, "fault activity-closed");
     assert_eq!(taken.run.activity("a").unwrap().1.attempt(), 1, "no attempt has failed");
-    // Without a policy there is only one attempt.
+    // Without a retry policy there is only one attempt.
     check(&plain().takes("a"), &retry(), "fault activity-not-retryable");
     check(&plain(), &retry(), "fault activity-not-retryable");
     check(&plain().then(&pause()), &retry(), "ActivityRetried");

@@ -77,7 +77,7 @@ fn a_successor_restarts_only_the_run_timeout() {
     let at = |scene: &Scene, what| scene.run.deadlines(&[]).into_iter().find(|it| it.what == what).unwrap().at;
     assert_eq!(at(&second, DeadlineKind::Execution), begun.plus(seconds(100)));
     assert_eq!(at(&second, DeadlineKind::Run), begun.plus(seconds(110)));
-    // Further successors do not extend the execution timeout either.
+    // Further successors do not extend the execution timeout.
     let third = successor(&second.after(10).decide([go_on()]));
     assert_eq!(at(&third, DeadlineKind::Execution), begun.plus(seconds(100)));
     let late = third.after(40);
@@ -123,7 +123,8 @@ fn a_successors_run_id_is_deterministic() {
     assert_eq!(last(&scene().decide([go_on()])).new_run_id, id);
     let again = successor(&given).decide([go_on()]);
     assert_ne!(last(&again).new_run_id, id);
-    // The successor's history is separate. It begins at the current time of the clock, even if that is earlier.
+    // The successor's history is separate. It begins at the current time of the clock, even if the history of the old
+    // run ended at a later time.
     let early = Transition::successor(&given.run, last(&given), None, None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.at, Timestamp::from_millis(1));
 }
@@ -152,7 +153,7 @@ fn a_successor_receives_the_cancel_request() {
     let EventKind::WorkflowCancelRequested(carried) = &both.events[2].kind else { panic!() };
     assert_eq!(carried.origin, Some(crate::scene::origin(3, 7)));
     assert_eq!(both.events.len(), 3);
-    // Without a cancel request, the successor receives none.
+    // Without a cancel request to the old run, the successor receives no cancel request.
     assert!(!successor(&scene().decide([go_on()])).run.cancel_requested);
     // If the decider has not seen the request, its decision fails. If the decision is forced, the successor receives
     // the request.

@@ -162,7 +162,7 @@ fn the_workflow_id_stays_in_use_between_attempts() {
     assert_eq!(starting(Some(&second.run), &start), Ok(Starting::Repeated { run_id }));
     let other = Start { key: None, conflict_policy: ConflictPolicy::UseExisting, ..start };
     assert_eq!(starting(Some(&second.run), &other), Ok(Starting::Existing { run_id }));
-    // In the meantime it accepts signals, and can be terminated.
+    // In the meantime the second attempt accepts signals, and can be terminated.
     assert!(!second.run.is_stuck());
     let summary = second.then(&signal("go"));
     assert!(!summary.then(&terminate()).run.has_successor());
@@ -240,7 +240,7 @@ fn a_cancel_request_releases_a_delayed_first_turn() {
             assert_eq!(deadline.at, requested.now.plus(SECONDS(60)));
             let late = requested.clone().after(60);
             check(&late, &late.fire(), "WorkflowTimedOut");
-            // The first turn is already available, so a second request has no such effect.
+            // The first turn is already available, so a second request does not make it available.
             let again = requested.then(&request_cancel());
             let EventKind::WorkflowCancelRequested(request) = closing(&again) else { panic!() };
             assert!(!request.releases_first_turn);

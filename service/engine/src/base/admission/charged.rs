@@ -1,4 +1,5 @@
-//! Admitted requests in progress. Their waiting time and their bytes are charged to the quotas that admitted them.
+//! Admitted requests in progress. Their waiting time and bytes are charged to the quotas that were checked on
+//! admission.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,7 +55,7 @@ pub struct ChargedRequest(Arc<Inner>);
 struct Inner {
     quotas: Arc<Quotas>,
     of: Vec<Arc<QuotaUse>>,
-    /// Watchers that count the request as waiting. Added when the request begins to wait.
+    /// Counts the request as waiting, once in each quota. Empty until the request begins to wait.
     watchers: Mutex<Vec<Watcher>>,
 }
 
@@ -63,12 +64,12 @@ impl ChargedRequest {
         Self(Arc::new(Inner { quotas: Arc::clone(quotas), of, watchers: Mutex::default() }))
     }
 
-    /// Runs a future with this request as the current request.
+    /// Runs a future during which this request is the current request.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         ADMITTED.scope(self.clone(), work).await
     }
 
-    /// Runs a function with this request as the current request.
+    /// Runs a function during which this request is the current request.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         ADMITTED.sync_scope(self.clone(), work)
     }
@@ -78,7 +79,7 @@ impl ChargedRequest {
         self.0.of.iter().any(|used| used.bytes.is_some())
     }
 
-    /// Adds transferred bytes to the bandwidth limits.
+    /// Charges transferred bytes to the bandwidth limits.
     pub fn add_bytes(&self, bytes: u64) {
         for debt in self.0.of.iter().filter_map(|used| used.bytes.as_ref()) {
             Debt::add(debt, bytes);

@@ -9,45 +9,45 @@ use crate::base::admission::throttled::{LimitKind, QuotaHolder};
 /// Largest configurable number of requests per second. Our choice: far more than the service can answer.
 pub const REQUESTS_PER_SECOND_MAX: u64 = 1_000_000;
 
-/// Largest configurable burst of requests. Our choice: the same as [`REQUESTS_PER_SECOND_MAX`].
+/// Largest configurable burst of requests. Our choice: equal to [`REQUESTS_PER_SECOND_MAX`].
 pub const BURST_MAX: u64 = 1_000_000;
 
-/// Smallest configurable number of bytes per second. Our choice: at a lower rate, a single body of the maximum size
-/// would throttle its sender for minutes.
+/// Smallest configurable number of bytes per second. Our choice: with a lower limit, the sender of one body of the
+/// maximum size would be throttled for minutes.
 pub const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 const BYTES_PER_SECOND_MAX: u64 = 10 * 1024 * 1024 * 1024;
 
 /// Largest configurable number of open runs. Our choice: more than any store was tested with.
 pub const OPEN_RUNS_MAX: u64 = 1_000_000_000;
 
-/// Largest configurable number of polled task lists. Source: the number of lists that are kept in memory in addition to
-/// polled ones.
+/// Largest configurable number of polled task lists. Source: equal to the maximum number of lists without pollers that
+/// are kept in memory.
 pub const TASK_LISTS_MAX: u64 = 10_000;
 
 /// Largest configurable number of waiting requests. Our choice: more than the maximum number of connections.
 pub const WATCHERS_MAX: u64 = 1_000_000;
 
-/// Name for all domains, or all credentials, without their own entry.
+/// Configured name that stands for all domains, or all credentials, that have no entry.
 const EACH: &str = "*";
 
 /// Limits of a domain or a credential, in the form that operators write. An absent field means no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Limit {
-    /// Name of the domain. `*` applies to every domain without its own entry, separately.
+    /// Name of the domain. `*` stands for every domain that has no entry, and limits each of them separately.
     pub domain: Option<String>,
-    /// Name of the credential. `*` applies to every credential without its own entry, separately.
+    /// Name of the credential. `*` stands for every credential that has no entry, and limits each of them separately.
     pub credential: Option<String>,
     /// Maximum number of requests per second, 1 to 1,000,000.
     pub requests_per_second: Option<u64>,
-    /// Maximum number of requests at once after idle time, 1 to 1,000,000. Defaults to the number of requests per
-    /// second.
+    /// Maximum number of requests that may arrive together after idle time, 1 to 1,000,000. Defaults to the number of
+    /// requests per second.
     pub burst: Option<u64>,
     /// Maximum number of bytes of request and response bodies per second, at least 65,536.
     pub bytes_per_second: Option<u64>,
-    /// Maximum number of open runs, 1 to 1,000,000,000. Only for a domain.
+    /// Maximum number of open runs, 1 to 1,000,000,000. Permitted only for a domain.
     pub open_runs: Option<u64>,
-    /// Maximum number of task lists that are polled at the same time, 1 to 10,000. Only for a domain.
+    /// Maximum number of task lists that are polled at the same time, 1 to 10,000. Permitted only for a domain.
     pub task_lists: Option<u64>,
     /// Maximum number of requests that wait at the same time, 1 to 1,000,000.
     pub watchers: Option<u64>,
@@ -97,10 +97,10 @@ impl QuotaLimits {
     ///
     /// # Errors
     ///
-    /// * An entry that names neither a domain nor a credential, or both.
+    /// * An entry that names both a domain and a credential, or none of them.
     /// * An entry without limits.
     /// * A number out of its range.
-    /// * A limit for a credential that only domains can have.
+    /// * A limit that only domains can have, in the entry of a credential.
     /// * Two entries with the same name.
     pub fn read(limits: Vec<Limit>) -> Result<Self, String> {
         let mut read = Self::default();
@@ -131,7 +131,7 @@ impl QuotaLimits {
         self.entries.is_empty() && self.each_domain.is_none() && self.each_credential.is_none()
     }
 
-    /// Returns the limits of a domain or credential: those of its own entry, or else those of `*`.
+    /// Returns the limits of a domain or credential. If it has no entry, returns the limits of `*`.
     pub(super) fn of(&self, whose: &QuotaHolder) -> Option<Amounts> {
         let each = match whose {
             QuotaHolder::Domain(_) => self.each_domain,

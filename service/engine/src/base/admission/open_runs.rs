@@ -1,6 +1,6 @@
-//! Limits on the number of open runs of a domain: SWF's quotas, if they are enforced for SWF's protocol, and the
-//! operator's quotas. This module counts the open runs. The limits of a single run are set when it starts and enforced
-//! by the crate `history`.
+//! Limits on the number of open runs of a domain: the operator's quotas and, if they are enforced, SWF's quotas. This
+//! module counts the open runs. The crate `history` enforces the limits that apply to a single run, which are set when
+//! the run starts.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,8 +27,9 @@ pub struct SwfQuotas {
     pub pollers: usize,
 }
 
-/// Default maximum number of open runs of a domain. Source of this and the other defaults: SWF's quotas. The numbers of
-/// types (10,000 of each kind per domain) and of open items of a run are always limited.
+/// Default maximum number of open runs of a domain. Source of all defaults in this file: SWF's quotas. This file does
+/// not contain SWF's limits on types (10,000 of each kind per domain) and on open items of a run, because they are
+/// always enforced.
 const OPEN_RUNS_MAX: usize = 100_000;
 const DOMAINS_MAX: usize = 100;
 const POLLERS_MAX: usize = 1_000;
@@ -39,39 +40,41 @@ impl Default for SwfQuotas {
     }
 }
 
-/// Maximum age of a count of open runs if the store bills for counting. Starts by this node since the count are added
-/// to it. If counting is not billed, runs are counted each time. Our choice.
+/// Maximum age of a count of open runs if the store bills for counting. Runs that this node has started since the count
+/// are added to it. If counting is not billed, runs are counted each time. Our choice.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
-/// Maximum age of a billed count that leaves no capacity. Our choice: a caller that repeats a refused start must not
-/// cause a count each time.
+/// Maximum age of a billed count that leaves no capacity for another run. Our choice: not zero, because a caller that
+/// repeats a refused start must not cause a count each time.
 const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
-/// Time for which capacity is reserved for a child that was decided but has not started. Our choice: a child starts
-/// within moments, or waits for the store.
+/// Time for which capacity is reserved for a child that a decider has requested and that has not started. Our choice: a
+/// child starts within moments unless the store is unavailable.
 const CHILD_LASTS: Duration = Duration::from_secs(10);
 
 /// Number of open runs that the store has counted.
 #[derive(Debug, Clone, Copy)]
 struct QuotaCount {
-    /// Number of the domain's event at which the count began. Counts and starts are numbered in one sequence.
+    /// Sequence number of the beginning of the count. Counts, starts and completions of a domain are numbered in one
+    /// sequence.
     began: u64,
     at: Instant,
     open: u64,
     is_billed: bool,
 }
 
-/// Last count and later starts of a domain.
+/// Last count of a domain, and the starts since then.
 #[derive(Debug, Default)]
 struct KnownOfDomain {
     /// The newest count.
     counted: Option<QuotaCount>,
-    /// Starts that took capacity, by number, with the number of their completion. Each start is added to the last
-    /// count, unless that count began after the completion of the start and therefore includes its run.
+    /// Starts that use capacity: the sequence number of each start, and the sequence number of its completion, if it is
+    /// completed. A start is added to the last count if this count began before the completion. A later count already
+    /// includes the run.
     starts: BTreeMap<u64, Option<u64>>,
-    /// Times at which children were decided that have not started yet.
+    /// Times at which deciders requested the children that have not started yet.
     children: VecDeque<Instant>,
-    /// Number of the last event (count, start or completion) of the domain.
+    /// Newest sequence number of the domain, used for a count, a start or a completion.
     happened: u64,
 }
 
@@ -89,7 +92,8 @@ impl KnownOfDomain {
         counted + self.starts.len() as u64 + self.children.len() as u64
     }
 
-    /// Returns the number of a new count if the open runs must be counted again; `None` if the last count can be used.
+    /// Returns the sequence number of a new count if the open runs must be counted again; `None` if the last count can
+    /// be used.
     fn stale(&mut self, max: u64) -> Option<u64> {
         let has_room = self.open() < max;
         let is_stale = self.counted.is_none_or(|QuotaCount { at, is_billed, .. }| {
@@ -107,7 +111,7 @@ impl KnownOfDomain {
         Some(number)
     }
 
-    /// Marks a start as completed. Counts that begin after this include its run.
+    /// Marks a start as completed. Counts that begin later include the started run.
     fn mark_completed(&mut self, number: u64) {
         let done = self.next();
         self.starts.insert(number, Some(done));
@@ -144,7 +148,7 @@ impl OpenRuns {
         if let Some(known) = self.lock().get_mut(domain)
             && known.children.pop_front().is_some()
         {
-            // The run is in the store now. Counts that began earlier may not include it.
+            // At this point, the run is in the store. Counts that began earlier may not include it.
             let number = known.next();
             known.mark_completed(number);
         }
@@ -166,7 +170,7 @@ impl RunPermit {
         }
     }
 
-    /// Keeps the capacity reserved for a child that was decided, until the child starts or [`CHILD_LASTS`] has passed.
+    /// Keeps the capacity reserved for a requested child until the child starts or [`CHILD_LASTS`] has passed.
     fn keep_for_child(self) {
         if let Some(known) = self.runs.lock().get_mut(&self.domain) {
             known.children.push_back(Instant::now());
@@ -190,8 +194,8 @@ impl OpenRuns {
         self.swf_quotas.as_ref()
     }
 
-    /// Reserves capacity for a run if fewer than `max` are open; otherwise returns `None`. The number is exact for
-    /// starts by this node. Starts by other nodes are included within ten seconds.
+    /// Reserves capacity for a run if fewer than `max` runs are open; otherwise returns `None`. The number of open runs
+    /// includes all starts by this node. Starts by other nodes are included within ten seconds.
     async fn room(self: &Arc<Self>, domain: &str, max: u64) -> Result<Option<RunPermit>, Refusal> {
         let stale = self.lock().entry(domain.into()).or_default().stale(max);
         if let Some(began) = stale {
@@ -227,8 +231,7 @@ impl OpenRuns {
         }
     }
 
-    /// Returns whether a domain has capacity for a child that was decided. If it has, the capacity is reserved from now
-    /// on.
+    /// Returns whether a domain has capacity for a child that a decider has requested. If so, reserves the capacity.
     ///
     /// # Errors
     ///
@@ -242,7 +245,7 @@ impl OpenRuns {
             return Ok(DomainCapacity::Free);
         }
         if let Some(max) = own.filter(|own| *own == min) {
-            // No caller receives this error, so it is counted and logged here.
+            // No caller receives this error, so this function counts and logs it.
             drop(self.quotas.reached(domain, LimitKind::OpenRuns, max));
             return Ok(DomainCapacity::Full);
         }

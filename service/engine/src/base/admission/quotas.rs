@@ -1,8 +1,8 @@
-//! Quotas of domains and credentials: the configured limits and the current use of each. A request beyond a limit fails
-//! with the time to wait, which is also counted and logged.
+//! Quotas of domains and credentials: the configured limits and the current use of each. A request that exceeds a limit
+//! fails, is counted and logged. Its error contains the time to wait.
 //!
-//! A request is admitted once, when it arrives ([`Quotas::admit`]). The waiting and the bytes that follow are charged
-//! to the same quotas by the [`ChargedRequest`](super::ChargedRequest) that admission returned.
+//! A request is admitted once, when it arrives ([`Quotas::admit`]). Admission returns a
+//! [`ChargedRequest`](super::ChargedRequest), which later charges the request's waiting and bytes to the same quotas.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,18 @@ use crate::base::admission::limits::{Amounts, QuotaLimits};
 use crate::base::admission::rate::{Debt, Rate};
 use crate::base::admission::throttled::{LimitKind, QuotaHolder, Throttled, ThrottledLog};
 
-/// Maximum number of domains and credentials whose throttled requests are counted by name. All others are counted
-/// together. Our choice: the names are labels of a metric.
+/// Maximum number of domains and credentials whose throttled requests are counted by name. The throttled requests of
+/// all others are counted together. Our choice: the names are labels of a metric, and each label adds a series.
 const NAMES_COUNTED_MAX: usize = 100;
 
-/// Label under which all other domains or credentials are counted.
+/// Label under which the domains or credentials that are not counted by name are counted together.
 const OTHERS: &str = "*";
 
-/// Maximum number of domains and credentials whose use is remembered. Beyond it, the use of idle ones is forgotten and
-/// starts at zero again. Our choice: four times the maximum number of domains.
+/// Maximum number of domains and credentials whose current use is kept in memory. If there are more, idle ones are
+/// dropped, and their next use is counted from zero. Our choice: four times the maximum number of domains.
 const QUOTAS_KEPT_MAX: usize = 4_096;
 
-/// Reported time to wait if it is unknown when the quota is available again. Our choice.
+/// Time to wait that is reported if the service cannot know when the quota is available again. Our choice.
 const WAIT_UNKNOWN: Duration = Duration::from_secs(1);
 
 /// Number of throttled requests by limit, by kind of holder (domain or credential), and by the holder's name.
@@ -42,7 +42,7 @@ pub(super) struct QuotaUse {
     amounts: Amounts,
     pub(super) requests: Option<Rate>,
     pub(super) bytes: Option<Debt>,
-    /// Number of waiting requests. It is kept when the configured limits change.
+    /// Number of waiting requests. When the configured limits change, the number is kept.
     watchers: Arc<AtomicUsize>,
 }
 
@@ -53,7 +53,8 @@ impl QuotaUse {
         Arc::new(Self { whose, label, amounts, requests, bytes, watchers })
     }
 
-    /// Returns the same use with changed limits.
+    /// Returns a replacement with other limits. The replacement continues to count the requests that are already
+    /// waiting.
     fn with(&self, amounts: Amounts) -> Arc<Self> {
         Self::new(self.whose.clone(), Arc::clone(&self.label), amounts, Arc::clone(&self.watchers))
     }
@@ -77,8 +78,8 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Replaces the configured limits. Requests that arrive later are checked against the new limits. The use of
-    /// unchanged limits is kept.
+    /// Replaces the configured limits. Later requests are checked against the new limits. If the limits of a domain or
+    /// credential stay the same, its current use is kept.
     pub fn replace(&self, limits: QuotaLimits) {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         in_force.uses.retain(|whose, used| match limits.of(whose) {
@@ -168,7 +169,7 @@ impl Quotas {
     }
 }
 
-/// A waiting request, counted until this is dropped.
+/// A waiting request, which is counted until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Watcher(Arc<AtomicUsize>);
 

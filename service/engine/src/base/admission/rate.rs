@@ -11,8 +11,8 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-/// Maximum time for which the bytes of earlier concurrent requests can throttle later ones. Our choice: as long as the
-/// longest wait.
+/// Maximum time for which the bytes of earlier concurrent requests can throttle later requests. Our choice: equal to
+/// the longest time that a request may wait.
 const DEBT_MAX: Duration = Duration::from_secs(60);
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl Rate {
         Self { limiter: RateLimiter::direct_with_clock(quota, time.clone()), time }
     }
 
-    /// Takes one request from the limit. If the limit is exceeded, returns the time to wait instead.
+    /// Counts one request toward the limit. If the limit is exceeded, returns the time to wait.
     pub(super) fn refuses(&self) -> Option<Duration> {
         let not_until = self.limiter.check().err()?;
         Some(not_until.earliest_possible().duration_since(self.time.now()).into())
@@ -63,7 +63,8 @@ impl Rate {
 #[derive(Debug)]
 pub(super) struct Debt {
     per_second: u64,
-    /// Time at which the debt is paid. Unused capacity is kept for at most one second.
+    /// Time at which the debt will be paid. A time in the past stands for unused capacity; it is at most one second
+    /// ago.
     paid_at: Mutex<Instant>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Minimum interval between two log lines. Our choice.
+/// Minimum interval between two log lines about throttled requests. Our choice.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Kind of limit.

@@ -9,11 +9,11 @@ use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// Maximum number of series of a metric that have their own labels. Our choice: a histogram has about fifteen numbers
-/// per series, so that a scrape of all metrics stays below a megabyte.
+/// Maximum number of separate series per metric. Our choice: a histogram exports about fifteen numbers per series. With
+/// this maximum, the response to a scrape stays below a megabyte.
 pub(crate) const SERIES_MAX: usize = 100;
 
-/// Label value of the series that counts everything beyond [`SERIES_MAX`].
+/// Label value of the series that counts all label combinations beyond [`SERIES_MAX`].
 const OTHERS: &str = "*";
 
 /// Value of a label, escaped when it is created, because the metrics library writes values unchanged.
@@ -66,8 +66,8 @@ impl<const N: usize, M: Clone + EncodeMetric + TypedMetric + Debug + Send + Sync
         Self { family, count: AtomicUsize::new(0) }
     }
 
-    /// Returns the series with these labels, or the shared series. If two callers add a series concurrently, there may
-    /// be one more than the maximum.
+    /// Returns the series with these labels, or the shared series. If two callers add a series concurrently, the metric
+    /// may exceed the maximum by one series.
     pub(crate) fn of(&self, labels: Labels<N>) -> M {
         if let Some(metric) = self.family.get(&labels) {
             return metric.clone();

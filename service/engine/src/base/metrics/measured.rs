@@ -12,7 +12,7 @@ use super::label::{Bounded, LabelValue, Labels};
 /// Histogram bounds in seconds for operations that normally take milliseconds.
 pub const BRIEF: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
-/// Histogram bounds in seconds for waits for deciders and runners, up to a day.
+/// Histogram bounds in seconds for the time that tasks wait for deciders and runners, up to a day.
 const WAITS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0, 21_600.0, 86_400.0];
 
 /// Histogram bounds in seconds for the time from a run's start to its close, up to a month.
@@ -23,13 +23,13 @@ const RUNS: [f64; 12] = [0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0
 pub(crate) enum Fact {
     /// A run was started.
     Started,
-    /// A run has closed with this status, this long after it started.
+    /// A run has closed with this status; the duration is the time since its start.
     Closed(&'static str, Duration),
-    /// A turn was completed, this long after it started.
+    /// A turn was completed; the duration is the time since its start.
     TurnCompleted(Duration),
     /// A turn failed or timed out; the value is the kind of failure.
     TurnFailed(&'static str),
-    /// The last attempt of an activity of this type has failed or timed out, or no runner has taken it in time.
+    /// An activity of this type has failed or timed out for good, or no runner has taken it in time.
     TryFailed(String),
 }
 
@@ -125,7 +125,7 @@ impl Measured {
         self.to_start.of(labels).observe(seconds(waited));
     }
 
-    /// Counts a failed attempt of an activity that will be retried.
+    /// Counts a failed attempt of an activity. Another attempt will follow.
     pub(crate) fn try_failed(&self, domain: &Arc<str>, activity_type: &str) {
         self.tries_failed.of([("domain", domain.into()), ("type", activity_type.into())]).inc();
     }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of log lines of one kind per [`NoticeKind::span`]. Our choice: few enough to read, and enough to see
+/// Maximum number of log lines of one kind per [`NoticeKind::span`]. Our choice: few enough to read, but enough to show
 /// whether the events have a common cause.
 pub(super) const KIND_LINES_MAX: u32 = 10;
 
-/// Period of the rate limit. Our choice: operators read a log in steps of about a minute.
+/// Period of the rate limit for most kinds. Our choice: operators review about a minute of a log at a time.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Period of the rate limit for a doubted clock. Our choice: the clock stays doubted for a day unless an operator
-/// confirms it.
+/// Period of the rate limit for a doubted clock. Our choice: longer than for other kinds, because the clock stays
+/// doubted for a day unless an operator confirms it.
 const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
 
 /// Kind of a notice.

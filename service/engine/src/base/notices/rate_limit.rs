@@ -1,5 +1,5 @@
-//! Rate limit of notices: per kind, and within a kind per task list. It takes the time as a parameter and writes no log
-//! lines. Its memory is bounded.
+//! Rate limit of notices: a limit per kind, and a limit per task list within a kind. The callers pass the current time
+//! and write the log lines. The memory of this module is bounded.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::time::Instant;
 
 use super::kinds::{NoticeKind, NoticeList};
 
-/// Maximum number of (kind, task list) pairs whose last log line is remembered. If more lists have notices within a
-/// period, the oldest is forgotten, and its suppressed events are counted for the kind. Our choice: about 200 bytes
-/// each.
+/// Maximum number of pairs (kind of notice, task list) for which the last log line is remembered. If more lists have
+/// notices within a period, the oldest pair is forgotten, and its suppressed events are counted for the kind. Our
+/// choice: at about 200 bytes each, the pairs take at most 200 kB.
 pub(super) const LISTS_MAX: usize = 1_000;
 
 /// Permission to write a log line now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineAllowed {
-    /// Number of events that the line reports: those of its task list, or of its kind if the notice names no list.
+    /// Number of events that the line reports: those of its task list; if the notice names no list, those of its kind.
     pub(super) count: u64,
     /// Number of suppressed events of the same kind since the last line.
     pub(super) left_out: u64,
@@ -27,7 +27,7 @@ pub(super) struct LineAllowed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Overdue {
     pub(super) kind: NoticeKind,
-    /// The task list of the events; `None` if the events concern several lists, or runs.
+    /// The task list of the events; `None` if the events concern runs, or several lists.
     pub(super) list: Option<NoticeList>,
     pub(super) count: u64,
 }
@@ -109,7 +109,8 @@ impl RateLimit {
         Some(LineAllowed { count: count.saturating_add(before), left_out })
     }
 
-    /// Records that a line is written for a list now. Returns the number of events that were suppressed before it.
+    /// Records that a line about a list is written now. Returns the number of events that were suppressed before this
+    /// line.
     fn note_line(&mut self, kind: NoticeKind, list: &NoticeList, at: Instant) -> u64 {
         let key = (kind, list.clone());
         let before = self.lists.peek(&key).map_or(0, |window| window.left_out);
@@ -122,7 +123,7 @@ impl RateLimit {
         before
     }
 
-    /// Takes the suppressed events for which a line may be written now, and forgets lists without suppressed events.
+    /// Removes and returns the suppressed events that may be reported now. Forgets lists without suppressed events.
     pub(super) fn take_overdue(&mut self, at: Instant) -> Vec<Overdue> {
         let mut overdue = Vec::new();
         let is_over = |kind: NoticeKind, window: &ListWindow| at.duration_since(window.told_at) >= kind.span();

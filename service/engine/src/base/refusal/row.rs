@@ -1,5 +1,5 @@
-//! The form in which an error is presented to callers. Problem documents, SWF's faults and the engine's own retries are
-//! derived from it.
+//! The form in which an error is presented to callers. The service derives its problem documents, SWF's faults and the
+//! engine's own retries from this form.
 
 /// States whether a failed request may have been recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct RefusalRow {
 }
 
 impl RefusalRow {
-    /// Creates the presentation of an error that is not retryable and of a request that was not recorded.
+    /// Creates the presentation of an error. The error is not retryable, and the request was not recorded.
     pub const fn new(status: u16, code: &'static str, advice: &'static str) -> Self {
         Self { status, code, advice, is_retryable: false, recorded: MayBeRecorded::No }
     }

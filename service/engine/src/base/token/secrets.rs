@@ -1,5 +1,5 @@
-//! Secrets that sign task tokens and authenticate nodes: their record in the store, and the period in which each is
-//! used.
+//! Secrets that sign task tokens and authenticate nodes: the period in which each secret is used, and their record in
+//! the store.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +30,7 @@ pub(crate) struct TokenSecret {
     key: String,
     /// Time from which the secret is used for signing.
     pub(crate) from: Timestamp,
-    /// Time until which tokens signed with the secret are valid; `None` for no end.
+    /// Time until which the secret's signatures are valid; `None` if they do not expire.
     pub(crate) until: Option<Timestamp>,
 }
 
@@ -45,12 +45,12 @@ impl TokenSecret {
 }
 
 impl Secrets {
-    /// Creates secrets with a single one that never expires.
+    /// Creates a list with one secret, which never expires.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(vec![TokenSecret::new(bytes, Timestamp::default())])
     }
 
-    /// Decodes the record. An old record, which has a single secret, consists of the secret's bytes only.
+    /// Decodes the record. Earlier versions of the service stored one secret, as its bytes without JSON.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Refusal> {
         if body.len() == SECRET_BYTES {
             return Ok(Self::of(body));
@@ -73,8 +73,8 @@ impl Secrets {
         self.0.iter()
     }
 
-    /// Adds a secret that is used for signing from the time `from`. The earlier secrets stay valid for `overlap` after
-    /// that time. Expired secrets are removed.
+    /// Adds a secret that is used for signing from the time `from`. The existing secrets remain valid for `overlap`
+    /// after `from`. Expired secrets are removed.
     pub(crate) fn rotate(&mut self, bytes: &[u8], now: Timestamp, from: Timestamp, overlap: Duration) {
         let until = from.plus(overlap);
         self.0.retain(|secret| secret.until.is_none_or(|until| now < until));

@@ -1,5 +1,5 @@
-//! Notifies callers that watch a domain. A notification only says that something has changed, so that one notification
-//! can stand for many changes. Domains without watchers cause no cost.
+//! Notifies callers that watch a domain. A notification only says that something has changed, so one notification can
+//! cover many changes. A domain without watchers causes no cost.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -64,7 +64,7 @@ impl DomainWatch {
 impl Drop for DomainWatch {
     fn drop(&mut self) {
         let mut domains = self.news.lock();
-        // If only one receiver is left, it is this one.
+        // If only one receiver is left, it belongs to this watcher.
         if domains.get(&self.domain).is_some_and(|sender| sender.receiver_count() <= 1) {
             domains.remove(&self.domain);
         }

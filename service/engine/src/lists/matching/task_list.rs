@@ -17,7 +17,7 @@ use crate::lists::matching::task_list::keys::{KeyOrder, PlaceOnList, key_of};
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
 /// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists use more than three
-/// priorities, and the list is locked meanwhile.
+/// priorities. The number is small because the list is locked during the search.
 const PRIORITIES_EXAMINED: usize = 16;
 
 /// A task in memory. The counter of all tasks includes it until it is dropped.
@@ -169,7 +169,8 @@ impl TaskList {
 
     /// Takes the first poller for which `can` returns true.
     fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
-        // Removes disconnected pollers from the front. Those further back are removed once they reach the front.
+        // Removes disconnected pollers from the front. Other disconnected pollers are removed once they reach the
+        // front.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
         }
@@ -203,7 +204,7 @@ impl TaskList {
     }
 
     /// Removes the waiting riders of a run when the run's turn is added, because the turn carries them. Returns the
-    /// position that they had.
+    /// position of the removed riders.
     pub(super) fn remove_riders_of(&mut self, turn: &OnList) -> Option<PlaceOnList> {
         let WaitingTask { run_id, .. } = turn.task().filter(|_| self.riders > 0)?;
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));

@@ -22,7 +22,8 @@ fn word(place: Option<RiderPlace>) -> &'static str {
     }
 }
 
-/// Returns the states that result from each event, applied to a rider in this state. All events concern this task.
+/// Returns the states that result from each event, applied to a rider in this state. All events are about the task
+/// `by`.
 fn line(kind: RiderKind, place: RiderPlace, by: By) -> String {
     let all = [
         RiderEvent::Taken(By::Turn(LATER)),

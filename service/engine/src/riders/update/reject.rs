@@ -1,10 +1,10 @@
-//! Rejections of updates if several nodes share a store. A rejection is not stored. If a caller has sent the same
-//! update to another node before and stopped waiting there, a decider of that node could still accept it. Therefore the
-//! caller gets a rejection only after all other nodes have replied that none of their deciders has the update. A node
-//! that replies so also remembers the rejection and does not hand out the update again.
+//! Rejections of updates if several nodes share a store. A rejection is not stored. A caller may have sent the same
+//! update to another node earlier, and stopped waiting at that node. A decider of that node could then still accept the
+//! update. Therefore the caller gets a rejection only after all other nodes have replied that none of their deciders
+//! has the update. A node that replies so also remembers the rejection and does not hand out the update again.
 //!
-//! A node that is considered dead is not asked. It does not record answers to updates any more, because it knows that
-//! its own heartbeats have failed for that long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
+//! Nodes that are considered dead get no request. Such a node no longer records answers to updates, because it knows
+//! that its own heartbeats have failed for that long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::nodes::Nodes;
 use crate::riders::outcome::UpdateTurnOutcome;
 use crate::{Refusal, RejectedUpdate};
 
-/// Time within which the other nodes must reply whether one of their deciders has an update. Our choice: the same as
-/// for repeated polls.
+/// Time within which the other nodes must reply whether one of their deciders has an update. Our choice: equal to the
+/// time for repeated polls (`lists/lost.rs`).
 const ASKED_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns the outcome for the caller of an update. A rejection is returned only if no decider of another node can
@@ -57,8 +57,8 @@ pub(super) async fn confirm_rejection(
     UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { update_id, recorded: true, why, waits_for: None })
 }
 
-/// Tells all other nodes that an update was rejected. Returns true if none of them can accept it any more, false if a
-/// decider of one may, and `None` if a node does not reply.
+/// Notifies all other nodes that an update was rejected. Returns true if no decider of these nodes can accept the
+/// update, and false if any of them may accept it. Returns `None` if a node does not reply.
 async fn all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
     let peers = elsewhere.peers()?;
     let mut asked = JoinSet::new();

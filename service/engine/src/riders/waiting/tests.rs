@@ -93,7 +93,7 @@ fn equal_queries_and_equal_update_ids_are_shared() {
     let shows = TurnId { started_event_id: run.last_event_id, ..TURN };
     assert_eq!(riders.turn_takes(&run, shows).0, 2);
     // A new caller cannot share a query that was already handed out, because the answer may not reflect the newest
-    // event. For an update it can.
+    // event. A new caller can share an update.
     let _more = (riders.ask(&run, "a", 7), riders.send(&run, "a", None, 8));
     assert_eq!((riders.query_callers(), riders.updates()), (4, 2));
     assert_eq!(riders.turn_takes(&run, shows), (1, Vec::new()));

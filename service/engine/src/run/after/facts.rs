@@ -1,4 +1,4 @@
-//! Extracts the facts from a commit that metrics count and measure. The functions are pure.
+//! Extracts the facts about a commit that metrics count and measure. The functions are pure.
 
 use history::{Event, EventKind, Run, Transition};
 
@@ -8,7 +8,7 @@ use crate::base::metrics::measured::{CommitFacts, Fact};
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> CommitFacts {
     let run = made.run();
     let before = before.filter(|before| before.started.run_id == run.started.run_id);
-    // Events copied from another run were counted with that run.
+    // Events copied from another run were already counted for that run.
     let events = made.events().get(made.copied()..).unwrap_or_default();
     let mut all: Vec<Fact> = events.iter().filter_map(|event| of_event(before, events, event)).collect();
     if let Some(closed_at) = run.closed_at.filter(|_| before.is_none_or(Run::is_open)) {

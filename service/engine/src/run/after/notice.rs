@@ -1,5 +1,5 @@
-//! Notices to operators about runs that are failing, blocked or stuck after a commit. A notice has the reason and says
-//! what to do. The functions are pure.
+//! Notices to operators about runs that are failing, blocked or stuck after a commit. A notice contains the reason and
+//! advice for the operator. The functions are pure.
 
 use history::event::{ActivityPausedCause, DeciderFailedCause, DeciderTimeout};
 use history::{Event, EventKind, PendingActivity, Run, RunCondition, Transition};

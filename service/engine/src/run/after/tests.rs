@@ -1,5 +1,5 @@
-//! Tests the consequences of commits, one case per line. Most lines omit the tasks in flight and the consequences that
-//! every commit has (the updates of riders).
+//! Tests the consequences of commits, one case per line. Most lines omit the tasks in flight, and the updates of riders
+//! that are a consequence of every commit.
 
 use history::{
     Command, ContinueAsNew, Decision, Duration, ScheduleActivity, Scheduled, Start, StartChild, StartTimer, Transition,
@@ -25,7 +25,7 @@ fn start() -> Start {
     Start::new("w", "t", "l")
 }
 
-/// Returns the start of a scheduled run.
+/// Returns the start of a run by a schedule.
 fn scheduled() -> Start {
     let schedule = Scheduled { schedule_id: "s".to_owned(), action: 1, nominal_time: now() };
     Start { schedule: Some(schedule), ..start() }
@@ -46,7 +46,7 @@ fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> Stor
     commit::prepare(draft, &LIMITS, |head| head.body.len()).next
 }
 
-/// Returns a run after a start and these commits, each with its commands.
+/// Returns a run after a start and these commits. Each commit is a list of commands.
 fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
     let begun = commit(None, start, &[]);
     commits.iter().fold(begun, |base, commands| commit(Some(&base), start, commands))
@@ -106,7 +106,7 @@ fn follows(start: &Start, commits: &[&[Command]], commands: &[Command]) -> Strin
     line(all_that_follows(Some(&before), &next, None))
 }
 
-/// Returns the consequences of a wake of a run with these commits, if memory has no state of the run.
+/// Returns the consequences of a wake of a run with these commits. Memory has no state of the run before the wake.
 fn found(start: &Start, commits: &[&[Command]]) -> String {
     let loaded = run(start, commits);
     let (outbox, round) = (&loaded.body.links.outbox, loaded.body.links.outbox.round());
@@ -192,7 +192,8 @@ fn riders_are_settled_before_grants_and_handed_out_last() {
     assert_eq!(all, expected);
 }
 
-/// Returns the consequences of a commit that started turn 2 of the run `run_id` for this poll, if the store has `next`.
+/// Returns the consequences of a commit that started turn 2 of the run `run_id` for this poll. The store contains
+/// `next`.
 fn follows_for_poll(next: &StoredRun, run_id: Uuid, poll: PollId) -> Vec<String> {
     let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
     let reserved = vec![reserved(&list, 2, Some(poll))];
@@ -207,7 +208,7 @@ fn a_poll_is_remembered_before_it_gets_its_task() {
     let run_id = next.run().started.run_id;
     let all = follows_for_poll(&next, run_id, POLL);
     assert!(all.join(", ").contains("settle riders, remember 2 for poll 9, grant 2, dispatch riders"), "{all:?}");
-    // If the outcome of the commit was unknown for a while, another node may have sent the task to another poll.
+    // While the outcome of the commit was unknown, another node may have sent the task to another poll.
     let all = follows_for_poll(&next, run_id, PollId(8));
     assert!(all.join(", ").contains("settle riders, grant 2, dispatch riders"), "{all:?}");
 }

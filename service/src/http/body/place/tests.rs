@@ -22,11 +22,11 @@ const SCHEDULE: &str = r#"{"scheduleId":"s","schedule":{"spec":{"cron":["0 9 * *
   "startAt":"2027-01-31T00:00:00Z","calendars":[{"second":"1"},{"second":"2"}]},
   "action":{"workflowId":"a","workflowType":"t"},"overlap":"skip"},"paused":true}"#;
 
-/// Texts that replace each scalar and each member name.
+/// Texts by which each scalar and each member name in a valid text is replaced.
 const WRONG: [&str; 9] =
     ["null", "true", "-7", "1e300", r#""?""#, r#""wrong""#, "[7]", r#"{"a": 1}"#, r#""a": 1, "b""#];
 
-/// Returns all variants of the text in which one scalar or one member name is replaced.
+/// Returns all variants of the text in which one scalar or one member name is replaced or removed.
 fn spoiled(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let (mut at, mut found) = (0, vec![]);
@@ -40,8 +40,7 @@ fn spoiled(text: &str) -> Vec<String> {
         };
         if end > at + 1 || bytes[at].is_ascii_digit() {
             found.extend(WRONG.map(|wrong| format!("{}{wrong}{}", &text[..at], &text[end..])));
-            // A variant without the scalar or name. The replacements above also produce variants with duplicate
-            // members.
+            // In this variant, the scalar or name is removed.
             found.push(format!("{}{}", &text[..at], &text[end..]));
         }
         at = end;
@@ -49,7 +48,8 @@ fn spoiled(text: &str) -> Vec<String> {
     found
 }
 
-/// Checks that for all variants of the text, `place` finds the same position as a parser that tracks its position.
+/// Parses all variants of the text. Checks that `place` finds the same position of an error as a parser that tracks its
+/// position.
 fn agree<T: DeserializeOwned>(text: &str) {
     serde_json::from_str::<T>(text).unwrap();
     for text in spoiled(text) {
@@ -65,9 +65,11 @@ fn agree<T: DeserializeOwned>(text: &str) {
         let tracked =
             tracked.strip_suffix(".?").unwrap_or(if tracked == "." || tracked == "?" { "" } else { &tracked });
         let agree = tracked == found
-            // For an unknown type or variant, `place` includes the name itself.
+            // If the error is an unknown type or variant, the position from `place` also includes the name of the
+            // member with the unknown value.
             || is_json && error.to_string().contains("unknown") && is_more(&found, tracked)
-            // In invalid JSON, the position found may be inside a payload.
+            // If the variant is not valid JSON, the position from `place` may be inside a payload, which the parser
+            // reads as a whole.
             || !is_json && (is_more(&found, tracked) || is_more(tracked, &found));
         assert!(agree, "{error}: tracked {tracked:?}, found {found:?}: {text}");
     }

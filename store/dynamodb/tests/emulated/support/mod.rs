@@ -171,18 +171,18 @@ impl Emulator {
         self.send("DeleteItem", &request);
     }
 
-    /// A store for a table of this emulator, without TTL. A step of the sweep is made whenever a test asks for one,
-    /// because the time between two steps is zero.
+    /// Returns a store for a table of this emulator, without TTL. The time between two steps of the sweep is zero, so a
+    /// step is made whenever a test requests one.
     pub(crate) fn store(&self) -> Dynamo {
         self.store_with(Options { due_shards: 1, has_ttl: false, sweep_every_ms: 0, ..Options::new(TABLE) })
     }
 
-    /// A store for a table of this emulator.
+    /// Returns a store for a table of this emulator.
     pub(crate) fn store_with(&self, options: Options) -> Dynamo {
         self.store_in(REGION, "the emulator", options)
     }
 
-    /// A store that expects its table in the given region.
+    /// Returns a store that expects its table in the given region.
     pub(crate) fn store_in(&self, region: &'static str, place: &str, options: Options) -> Dynamo {
         let connector = SharedHttpConnector::new(self.clone());
         let config = aws_sdk_dynamodb::Config::builder()

@@ -19,7 +19,7 @@ pub(crate) struct Yesterday {
     under_way: Mutex<UnderWay>,
 }
 
-/// Writes that have not arrived yet, and the random numbers that determine when they do.
+/// Writes that have not arrived yet, and the random numbers that determine when they arrive.
 struct UnderWay {
     writes: Vec<Write>,
     dice: u64,
@@ -76,14 +76,15 @@ impl Yesterday {
                 let of = &request["Key"];
                 (key(of), json!({ "TableName": request["TableName"], "Key": of }))
             }
-            // A table exists everywhere before it is used.
+            // Creations and deletions of tables take effect at once, because a table exists in all copies before it is
+            // used.
             "CreateTable" | "DeleteTable" => return self.apply(operation, request),
             _ => return,
         };
         self.under_way.lock().unwrap().writes.push(Write { operation: operation.to_owned(), of, request });
     }
 
-    /// Applies all pending writes. If `settles`, all later writes are applied before the next read as well.
+    /// Applies all pending writes. If `settles`, all later writes are applied before the next read, too.
     pub(crate) fn catch_up(&self, settles: bool) {
         let mut under_way = self.under_way.lock().unwrap();
         under_way.is_settled |= settles;

@@ -25,7 +25,7 @@ pub(super) const CREDENTIALS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Secret in the configuration, at least",
+            what: "Secret in clear text in the configuration, at least",
             per: "secret",
             constant: "service/src/access/secret.rs SECRET_CHARS_MIN",
             unit: Unit::Characters,
@@ -35,7 +35,7 @@ pub(super) const CREDENTIALS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Warning before a secret or a key expires",
+            what: "Time before the expiry of a secret or a key from which the service warns",
             per: "secret",
             constant: "service/src/access/secret.rs EXPIRY_WARNING",
             unit: Unit::Time,
@@ -45,7 +45,7 @@ pub(super) const CREDENTIALS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Failed secrets and signatures per second",
+            what: "Wrong secrets and signatures that are verified per second",
             per: "process",
             constant: "service/src/access/denials.rs GUESSES_PER_SECOND_MAX",
             beyond: "429 `too-many-failed-attempts`; valid credentials are not delayed",
@@ -54,11 +54,11 @@ pub(super) const CREDENTIALS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Request under way whose credential is revoked",
+            what: "Time for a request in progress after its credential is revoked",
             per: "request",
             constant: "service/src/access/pass.rs REVOKED_WAIT",
             unit: Unit::Time,
-            beyond: "cut off",
+            beyond: "the request is cut off",
             tried_in: "service/tests/http/credentials.rs",
             test: "a_poll_with_a_revoked_credential_ends_without_a_task",
             ..ROW
@@ -67,7 +67,7 @@ pub(super) const CREDENTIALS: Section = Section {
             what: "Sessions",
             per: "process",
             constant: "service/src/access/session.rs SESSIONS_MAX",
-            beyond: "the least recently used ends",
+            beyond: "the least recently used session ends",
             tried_in: "service/src/access/session.rs",
             test: "too_many_sessions_end_the_least_recently_used",
             ..ROW
@@ -76,7 +76,7 @@ pub(super) const CREDENTIALS: Section = Section {
             what: "Sessions",
             per: "credential",
             constant: "service/src/access/session.rs SESSIONS_OF_ONE_MAX",
-            beyond: "its least recently used ends",
+            beyond: "the credential's least recently used session ends",
             tried_in: "service/src/access/session.rs",
             test: "too_many_sessions_of_a_credential_end_its_least_recent",
             ..ROW
@@ -161,7 +161,7 @@ pub(super) const TOKENS: Section = Section {
             what: "Keys",
             per: "issuer",
             constant: "service/src/access/jwks.rs KEYS_MAX",
-            beyond: "refused; the known keys stay",
+            beyond: "the key set is refused; the known keys stay in use",
             tried_in: "service/src/access/jwks.rs",
             test: "a_set_of_keys_at_its_limits_is_taken_and_one_above_refused",
             ..ROW
@@ -171,7 +171,7 @@ pub(super) const TOKENS: Section = Section {
             per: "issuer",
             constant: "service/src/access/jwks.rs KEYS_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "refused; the known keys stay",
+            beyond: "the key set is refused; the known keys stay in use",
             tried_in: "service/src/access/jwks.rs",
             test: "a_set_of_keys_at_its_limits_is_taken_and_one_above_refused",
             ..ROW
@@ -181,7 +181,7 @@ pub(super) const TOKENS: Section = Section {
             per: "issuer",
             constant: "service/src/access/remote.rs FETCH_WAIT",
             unit: Unit::Time,
-            beyond: "the known keys stay",
+            beyond: "the known keys stay in use",
             tried_in: "service/tests/http/issuers.rs",
             test: "known_keys_stay_while_the_issuer_fails",
             ..ROW
@@ -191,7 +191,7 @@ pub(super) const TOKENS: Section = Section {
             per: "issuer",
             constant: "service/src/access/remote.rs KEYS_REFETCH_WAIT",
             unit: Unit::Time,
-            beyond: "not fetched earlier",
+            beyond: "the keys are not fetched earlier",
             tried_in: "service/tests/http/issuers.rs",
             test: "an_unknown_key_fetches_keys_at_most_once_a_minute",
             ..ROW
@@ -201,7 +201,7 @@ pub(super) const TOKENS: Section = Section {
             per: "issuer",
             constant: "service/src/access/remote.rs KEYS_AGE_MAX",
             unit: Unit::Time,
-            beyond: "fetched again",
+            beyond: "the keys are fetched again",
             tried_in: "service/tests/http/issuers.rs",
             test: "keys_are_fetched_at_the_start_and_periodically",
             ..ROW
@@ -218,28 +218,28 @@ pub(super) const FILES: Section = Section {
             per: "file",
             constant: "service/src/tls/read.rs FILE_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "refused",
+            beyond: "the file is refused",
             tried_in: "service/tests/http/tls.rs",
             test: "invalid_files_are_refused_at_the_start",
             partly: "no file of exactly the limit",
             ..ROW
         },
         Row {
-            what: "Bytes in which the service looks for changes",
+            what: "Bytes of a file that are compared to find changes",
             per: "file",
             constant: "service/src/reload.rs FILE_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "not compared",
+            beyond: "further bytes are not compared",
             tried_in: "service/src/reload.rs",
             test: "changes_are_noticed_in_the_first_16_mib_of_a_file",
             ..ROW
         },
         Row {
-            what: "Time between two looks at files",
+            what: "Time between two checks of a file for changes",
             per: "process",
             constant: "service/src/reload.rs CHECK_INTERVAL",
             unit: Unit::Time,
-            beyond: "noticed",
+            beyond: "the change is noticed",
             tried_in: "service/src/reload.rs",
             test: "a_file_is_reloaded_only_after_its_content_changed",
             ..ROW

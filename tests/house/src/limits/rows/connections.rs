@@ -10,7 +10,7 @@ pub(super) const CONNECTIONS: Section = Section {
             per: "process",
             constant: "service/src/http/server.rs CONNECTIONS_MAX",
             option: "`--max-connections`",
-            beyond: "waits to be accepted",
+            beyond: "further connections wait to be accepted",
             tried_in: "service/tests/http/sockets.rs",
             test: "a_stalled_reader_blocks_no_one_and_frees_its_connection",
             ..ROW
@@ -19,16 +19,16 @@ pub(super) const CONNECTIONS: Section = Section {
             what: "Connections waiting to be accepted",
             per: "process",
             constant: "service/src/http/server.rs BACKLOG",
-            beyond: "the system refuses or ignores it",
+            beyond: "the operating system refuses or ignores further connections",
             why: "the operating system holds this queue",
             ..ROW
         },
         Row {
-            what: "TLS handshake",
+            what: "Time for the TLS handshake",
             per: "connection",
             constant: "service/src/http/server.rs HANDSHAKE_WAIT",
             unit: Unit::Time,
-            beyond: "closed",
+            beyond: "the connection is closed",
             tried_in: "service/tests/http/tls.rs",
             test: "stalled_handshakes_time_out_and_make_room",
             ..ROW
@@ -38,7 +38,7 @@ pub(super) const CONNECTIONS: Section = Section {
             per: "connection",
             constant: "service/src/http/server.rs HEADER_WAIT",
             unit: Unit::Time,
-            beyond: "closed",
+            beyond: "the connection is closed",
             tried_in: "service/tests/http/sockets.rs",
             test: "slow_headers_end_the_connection",
             ..ROW
@@ -54,7 +54,7 @@ pub(super) const CONNECTIONS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Headers",
+            what: "Number of headers",
             per: "request",
             constant: "service/src/http/server.rs HEADERS_MAX",
             beyond: "431",
@@ -63,7 +63,7 @@ pub(super) const CONNECTIONS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Unfinished requests and handshakes",
+            what: "Memory for unfinished requests and handshakes",
             per: "process",
             constant: "service/src/http/unfinished.rs UNFINISHED_BYTES_MAX",
             unit: Unit::Bytes,
@@ -73,27 +73,27 @@ pub(super) const CONNECTIONS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time in which the peer takes nothing of a response",
+            what: "Time in which the client reads nothing of a response",
             per: "connection",
             constant: "service/src/http/server.rs WRITE_WAIT",
             unit: Unit::Time,
-            beyond: "closed",
+            beyond: "the connection is closed",
             tried_in: "service/tests/http/sockets.rs",
             test: "a_reader_that_never_reads_loses_its_connection",
             ..ROW
         },
         Row {
-            what: "Requests under way when the service stops",
+            what: "Time for requests in progress when the service stops",
             per: "process",
             constant: "service/src/http/server.rs SHUTDOWN_WAIT",
             unit: Unit::Time,
             option: "`--shutdown-seconds`",
-            beyond: "cut off when the process ends",
+            beyond: "the requests are cut off when the process ends",
             tried_in: "service/tests/http/sockets.rs",
             test: "a_shutdown_takes_at_most_the_shutdown_wait",
             ..ROW
         },
     ],
-    notes: &["An idle connection takes one file descriptor. If the process may open too few files, the service \
-         accepts fewer connections and says so in the log."],
+    notes: &["An idle connection takes one file descriptor. If the process has too few file descriptors for this \
+         number of connections, the service accepts fewer connections and logs their maximum number."],
 };

@@ -6,7 +6,7 @@ pub(super) const TASKS: Section = Section {
     title: "Polls, exchanges and task lists",
     rows: &[
         Row {
-            what: "Tries of a poll with one `pollId`",
+            what: "Attempts of a poll with one `pollId`",
             per: "poll",
             constant: "history/src/limits.rs POLL_ATTEMPTS_MAX",
             beyond: "400 `invalid-field`",
@@ -15,7 +15,7 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Answers of an exchange, and its slots",
+            what: "Answers of an exchange; slots of an exchange",
             per: "request",
             constant: "history/src/limits.rs EXCHANGE_ANSWERS_MAX",
             beyond: "400 `invalid-field`",
@@ -24,11 +24,11 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Tasks of an exchange's response, or of one of its lines",
+            what: "Tasks in one line of an exchange's response",
             per: "response",
             constant: "service/engine/src/tasks/slots.rs EXCHANGE_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "handed out later",
+            beyond: "further tasks follow on the next line",
             tried_in: "service/engine/tests/engine/bounds.rs",
             test: "turns_of_an_exchange_are_complete_and_at_most_eight_mib",
             ..ROW
@@ -45,10 +45,10 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Task lists with waiting tasks in memory, without polled lists",
+            what: "Task lists in memory that have waiting tasks and are not polled",
             per: "process",
             constant: "service/engine/src/lists/matching.rs LISTS_MAX",
-            beyond: "read from the store",
+            beyond: "the tasks are read from the store when the list is polled",
             tried_in: "service/engine/src/lists/matching/tests.rs",
             test: "lists_in_memory_are_bounded_except_polled_ones",
             ..ROW
@@ -57,7 +57,7 @@ pub(super) const TASKS: Section = Section {
             what: "Waiting tasks in memory",
             per: "task list",
             constant: "service/engine/src/lists/matching.rs LIST_TASKS_MAX",
-            beyond: "read from the store",
+            beyond: "further tasks are read from the store later",
             tried_in: "service/engine/src/lists/matching/tests.rs",
             test: "tasks_of_a_list_are_bounded_and_overflow_is_reported",
             ..ROW
@@ -66,7 +66,7 @@ pub(super) const TASKS: Section = Section {
             what: "Waiting tasks in memory",
             per: "process",
             constant: "service/engine/src/lists/matching.rs TASKS_MAX",
-            beyond: "read from the store",
+            beyond: "further tasks are read from the store later",
             tried_in: "service/engine/src/lists/matching/tests.rs",
             test: "tasks_of_all_lists_are_bounded_with_a_minimum_for_each",
             partly: "with a smaller value",
@@ -76,50 +76,50 @@ pub(super) const TASKS: Section = Section {
             what: "Tasks in flight that are counted",
             per: "process",
             constant: "service/engine/src/lists/in_flight.rs TASKS_MAX",
-            beyond: "not counted",
+            beyond: "further tasks are not counted",
             tried_in: "service/engine/src/lists/in_flight.rs",
             test: "lists_and_tasks_are_bounded",
             ..ROW
         },
         Row {
-            what: "Waiting tasks shown one by one",
+            what: "Waiting tasks that are listed",
             per: "task list",
             constant: "service/engine/src/lists/report.rs TASKS_LISTED_MAX",
-            beyond: "counted only",
+            beyond: "further tasks are only counted",
             tried_in: "service/tests/http/task_lists.rs",
             test: "a_list_shows_100_waiting_tasks_by_priority",
             ..ROW
         },
         Row {
-            what: "Pollers shown by name",
+            what: "Pollers that are listed by name",
             per: "task list",
             constant: "service/src/rest/task_lists.rs POLLERS_MAX",
-            beyond: "counted only",
+            beyond: "further pollers are only counted",
             tried_in: "service/tests/http/task_lists.rs",
             test: "twenty_pollers_are_named_and_all_are_counted",
             ..ROW
         },
         Row {
-            what: "Time for which a poller is remembered",
+            what: "Time for which a poller is listed after its last poll",
             per: "task list",
             constant: "service/engine/src/lists/pollers.rs POLLER_KEPT_FOR",
             unit: Unit::Time,
-            beyond: "no longer shown",
+            beyond: "the poller is no longer listed",
             tried_in: "service/tests/http/task_lists.rs",
             test: "a_poller_is_listed_until_five_minutes_after_its_poll",
             ..ROW
         },
     ],
-    notes: &["The number of polls is bounded only by connections, by `watchers` of a quota, and over SWF's wire by \
-         `--swf-limits`. Tasks without room in memory are never lost: the service reads them from the store when \
-         their list is polled."],
+    notes: &["The number of polls is limited only by the number of connections, by `watchers` of a quota, and over \
+         the SWF protocol by `--swf-limits`. Tasks that do not fit into memory are not lost: the service reads them \
+         from the store when their list is polled."],
 };
 
 pub(super) const RIDERS: Section = Section {
     title: "Queries and updates",
     rows: &[
         Row {
-            what: "Waiting queries; waiting updates",
+            what: "Waiting queries; separately, waiting updates",
             per: "run",
             constant: "service/engine/src/riders/waiting.rs RIDERS_PER_RUN_MAX",
             beyond: "429 `too-many-waiting`",
@@ -128,7 +128,7 @@ pub(super) const RIDERS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Bytes of waiting queries; bytes of waiting updates",
+            what: "Bytes of waiting queries; separately, bytes of waiting updates",
             per: "run",
             constant: "service/engine/src/riders/waiting.rs RIDER_BYTES_PER_RUN_MAX",
             unit: Unit::Bytes,
@@ -147,11 +147,11 @@ pub(super) const RIDERS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Queries of one task; updates of one task",
+            what: "Bytes of the queries in one task; separately, bytes of the updates",
             per: "turn",
             constant: "service/engine/src/riders/carrier.rs TASK_RIDER_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "handed to a later task",
+            beyond: "further ones are handed out with a later task",
             tried_in: "service/engine/src/riders/waiting/tests.rs",
             test: "a_task_takes_riders_in_order_up_to_its_bytes",
             ..ROW
@@ -160,7 +160,7 @@ pub(super) const RIDERS: Section = Section {
             what: "Rejections of updates that are remembered",
             per: "process",
             constant: "service/engine/src/riders/rejections.rs REJECTIONS_MAX",
-            beyond: "a repeated update is judged again",
+            beyond: "a repeated update is validated again",
             tried_in: "service/engine/src/riders/rejections.rs",
             test: "the_oldest_rejection_makes_room_for_the_next",
             ..ROW
@@ -170,7 +170,7 @@ pub(super) const RIDERS: Section = Section {
             per: "update",
             constant: "service/engine/src/riders/rejections.rs REJECTION_KEPT",
             unit: Unit::Time,
-            beyond: "a repeated update is judged again",
+            beyond: "a repeated update is validated again",
             tried_in: "service/engine/src/riders/rejections.rs",
             test: "a_rejection_is_remembered_for_two_minutes",
             ..ROW
@@ -180,13 +180,12 @@ pub(super) const RIDERS: Section = Section {
             per: "update",
             constant: "service/engine/src/riders/rejections.rs REJECTION_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "not remembered",
+            beyond: "the details are not remembered",
             tried_in: "service/engine/src/riders/rejections.rs",
             test: "only_rejections_with_short_details_are_remembered",
             ..ROW
         },
     ],
-    notes: &[
-        "Equal queries of several callers are one. An update that is sent again with its id joins the one that waits.",
-    ],
+    notes: &["Identical queries of several callers count as one query. If a caller repeats an update with the same \
+         update id while the update waits, both requests get its answer, and they count as one update."],
 };

@@ -54,7 +54,7 @@ pub(super) const REGISTRY: Section = Section {
             ..ROW
         },
         Row {
-            what: "Types of a kind",
+            what: "Activity types; separately, workflow types",
             per: "domain",
             constant: "service/engine/src/registry/types.rs TYPES_MAX",
             beyond: "409 `limit-exceeded`",
@@ -72,7 +72,7 @@ pub(super) const REGISTRY: Section = Section {
             ..ROW
         },
         Row {
-            what: "Secrets of task tokens that are valid at once",
+            what: "Secrets of task tokens that are valid at the same time",
             per: "all nodes",
             constant: "service/engine/src/registry/keeper.rs SECRETS_MAX",
             beyond: "409 `limit-exceeded`",
@@ -81,7 +81,7 @@ pub(super) const REGISTRY: Section = Section {
             ..ROW
         },
         Row {
-            what: "Overlap of a rotation",
+            what: "Overlap when the secret of task tokens is rotated",
             per: "rotation",
             constant: "service/engine/src/registry/keeper.rs SECRET_OVERLAP_MAX",
             unit: Unit::Time,
@@ -91,8 +91,9 @@ pub(super) const REGISTRY: Section = Section {
             ..ROW
         },
     ],
-    notes: &["All domains, with their descriptions and tags, are one record: 1 MiB in the embedded store, and less \
-         than 400 KB in DynamoDB. Beyond it, creating a domain fails with 409 `limit-exceeded`."],
+    notes: &["All domains, with their descriptions and tags, are stored in one record. The record may have 1 MiB in \
+         the embedded store, and less than 400 KB in DynamoDB. If it is full, creating a domain fails with 409 \
+         `limit-exceeded`."],
 };
 
 pub(super) const QUOTAS: Section = Section {
@@ -164,21 +165,21 @@ pub(super) const QUOTAS: Section = Section {
             per: "domain, credential",
             constant: "service/engine/src/base/admission/rate.rs DEBT_MAX",
             unit: Unit::Time,
-            beyond: "forgiven",
+            beyond: "longer delays are shortened to this time",
             tried_in: "service/engine/src/base/admission/rate.rs",
             test: "a_debt_is_no_longer_than_a_minute",
             ..ROW
         },
         Row {
-            what: "Domains, and credentials, whose use is remembered",
+            what: "Domains and credentials whose usage is remembered",
             per: "process",
             constant: "service/engine/src/base/admission/quotas.rs QUOTAS_KEPT_MAX",
-            beyond: "unused ones start again",
+            beyond: "the usage of idle ones is counted from zero again",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "names_beyond_the_maximum_are_counted_together",
             ..ROW
         },
     ],
-    notes: &["No quota applies unless the operator configures it: see [quotas](quotas.md). A \
-         request beyond a quota fails with 429 `quota-exceeded`."],
+    notes: &["By default there are no quotas. Operators configure them: see [quotas](quotas.md). A request beyond a \
+         quota fails with 429 `quota-exceeded`."],
 };

@@ -47,7 +47,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory of a body's lists and maps, as a multiple of the largest body of the call",
+            what: "Memory for the parsed lists and maps of a body, as a multiple of the call's maximum body",
             per: "request",
             constant: "service/src/http/body.rs LISTS_PER_BYTE_MAX",
             beyond: "413 `too-large`",
@@ -57,7 +57,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time for the body",
+            what: "Time to receive the body",
             per: "request",
             constant: "service/src/http/body.rs BODY_WAIT",
             unit: Unit::Time,
@@ -67,7 +67,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Rest of a refused body that the service reads",
+            what: "Remaining bytes of a refused body that the service reads",
             per: "request",
             constant: "service/src/http/drain.rs DRAIN_BYTES_MAX",
             unit: Unit::Bytes,
@@ -77,7 +77,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time to read that rest",
+            what: "Time to read the remaining bytes of a refused body",
             per: "request",
             constant: "service/src/http/drain.rs DRAIN_WAIT",
             unit: Unit::Time,
@@ -101,7 +101,7 @@ pub(super) const BODIES: Section = Section {
             per: "request",
             constant: "service/src/rest/extract.rs WAIT_MAX",
             unit: Unit::Time,
-            beyond: "shortened; `Preference-Applied` shows it",
+            beyond: "shortened to this time; `Preference-Applied` has the time",
             tried_in: "service/tests/http/histories.rs",
             test: "a_response_names_the_wait_that_was_applied",
             ..ROW
@@ -117,7 +117,8 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
     ],
-    notes: &["The service reads a refused body to its end, within these bounds, so that the caller gets the response."],
+    notes: &["After the service has refused a request, it reads the remaining bytes of the body within these \
+         limits. Otherwise the caller might not receive the response."],
 };
 
 pub(super) const LOAD: Section = Section {
@@ -134,7 +135,7 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
         Row {
-            what: "The same under a memory limit, at least",
+            what: "Bytes in flight if the process has a memory limit, at least",
             per: "process",
             constant: "service/src/serve.rs BYTES_IN_FLIGHT_MIN",
             unit: Unit::Bytes,
@@ -144,7 +145,7 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
         Row {
-            what: "Part of them for callers that are not yet known",
+            what: "Part of the bytes in flight for callers that are not yet authenticated",
             per: "process",
             constant: "service/src/budget.rs STRANGERS_PART",
             unit: Unit::Fraction,
@@ -154,30 +155,30 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
         Row {
-            what: "Pages of histories rendered at once",
+            what: "Pages of histories that are rendered at the same time",
             per: "process",
             constant: "service/src/budget.rs PAGES_AT_ONCE",
-            beyond: "waits",
+            beyond: "further requests wait",
             tried_in: "service/src/budget.rs",
             test: "no_page_is_built_that_would_not_fit",
             ..ROW
         },
         Row {
-            what: "Responses that are sent in any case",
+            what: "Size of a response up to which it is never refused",
             per: "response",
             constant: "service/src/budget.rs ANSWER_SMALL",
             unit: Unit::Bytes,
-            beyond: "counted against the bytes in flight",
+            beyond: "refused if too many bytes are in flight",
             tried_in: "service/src/budget.rs",
             test: "small_answers_are_never_refused",
             ..ROW
         },
         Row {
-            what: "Requests processed at once, for each processor",
+            what: "Requests processed at the same time, per processor",
             per: "process",
             constant: "service/src/fair.rs PLACES_OF_PROCESSOR",
             option: "`--max-concurrent-requests`",
-            beyond: "waits; domains take turns",
+            beyond: "further requests wait, and domains take turns",
             tried_in: "service/src/fair/order.rs",
             test: "a_free_place_is_granted_immediately",
             ..ROW
@@ -206,7 +207,7 @@ pub(super) const LOAD: Section = Section {
             constant: "service/src/memory.rs PART_MIB",
             unit: Unit::Mebibytes,
             option: "`--cache-mib`",
-            beyond: "evicted, and read from the store again",
+            beyond: "the least recently used runs are evicted, and read from the store again",
             tried_in: "service/src/memory.rs",
             test: "sizes_grow_with_the_limit_up_to_those_without_one",
             partly: "the size is tried, not the eviction",
@@ -218,7 +219,7 @@ pub(super) const LOAD: Section = Section {
             constant: "service/src/memory.rs PART_MIB",
             unit: Unit::Mebibytes,
             option: "`--store-memory-mib`",
-            beyond: "written to the tables",
+            beyond: "the data is written to the tables",
             tried_in: "service/src/memory.rs",
             test: "sizes_grow_with_the_limit_up_to_those_without_one",
             partly: "the size is tried, not the writing",
@@ -236,9 +237,10 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
     ],
-    notes: &["Under a memory limit of a control group, the bytes in flight are a quarter of that limit, within the \
-         two bounds above, and the two memories at most a twelfth each. Answers to tasks are never refused \
-         because requests wait."],
+    notes: &["If a control group limits the memory of the process, the bytes in flight are a quarter of that limit, \
+         within the two values in the table. The memory for recently used runs, and the memory for data that is not \
+         yet in the store's tables, are then at most a twelfth of that limit each. Answers to tasks are never \
+         refused because too many requests wait."],
 };
 
 pub(super) const PAGES: Section = Section {
@@ -305,13 +307,13 @@ pub(super) const PAGES: Section = Section {
             what: "Next times of a schedule",
             per: "response",
             constant: "service/src/rest/schedules.rs NEXT_MAX",
-            beyond: "shortened",
+            beyond: "the list is shortened",
             tried_in: "service/tests/http/schedules.rs",
             test: "at_most_1000_next_times_are_listed",
             ..ROW
         },
         Row {
-            what: "Runs that a count looks at",
+            what: "Runs that a count examines",
             per: "request",
             constant: "service/src/rest/workflows.rs COUNT_EXAMINED_MAX",
             beyond: "`truncated: true`",
@@ -322,7 +324,7 @@ pub(super) const PAGES: Section = Section {
             what: "Domains that one stream of changes follows",
             per: "connection",
             constant: "service/src/rest/changes.rs DOMAINS_MAX",
-            beyond: "not followed",
+            beyond: "further domains are not followed",
             tried_in: "service/tests/http/changes.rs",
             test: "one_stream_follows_every_domain",
             partly: "two domains, not a hundred",
@@ -338,7 +340,7 @@ pub(super) const PAGES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Bytes of a page of the audit log, about",
+            what: "Bytes of a page of the audit log (approximately)",
             per: "response",
             constant: "service/src/audit/read.rs PAGE_BYTES_MAX",
             unit: Unit::Bytes,

@@ -123,11 +123,11 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Details kept of a failed attempt that is retried",
+            what: "Details of a failed attempt in `lastFailure`",
             per: "activity",
             constant: "history/src/limits.rs RETRIED_DETAILS_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "not kept",
+            beyond: "the details are left out",
             tried_in: "history/src/rules/activity/runner/tests.rs",
             test: "small_details_of_earlier_attempts_are_kept",
             ..ROW
@@ -143,8 +143,9 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
     ],
-    notes: &["A number in a payload must also fit a double. A longer or larger number can be sent as a text. In a \
-         decision, a field beyond its limit fails the whole answer, and nothing of it is recorded."],
+    notes: &["A number in a payload must also fit into a 64-bit floating-point number. Send longer or larger \
+         numbers as text. If a field of a decision exceeds its limit, the whole answer to the turn is refused, and \
+         none of its decisions is recorded."],
 };
 
 pub(super) const TURNS: Section = Section {
@@ -187,16 +188,16 @@ pub(super) const TURNS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Names of known queries in a query's error",
+            what: "Names of existing queries in a decider's error for an unknown query",
             per: "query",
             constant: "history/src/limits.rs KNOWN_QUERIES_MAX",
-            beyond: "the rest is dropped",
+            beyond: "further names are dropped",
             tried_in: "service/tests/memory/limits.rs",
             test: "lists_of_a_turns_answer_are_limited",
             ..ROW
         },
         Row {
-            what: "Names of these signals together",
+            what: "Names of the signals in `awaiting` together",
             per: "turn",
             constant: "history/src/limits.rs AWAITING_BYTES_MAX",
             unit: Unit::Bytes,
@@ -206,10 +207,10 @@ pub(super) const TURNS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Updates handed to the decider",
+            what: "Updates handed out with a turn",
             per: "turn",
             constant: "history/src/limits.rs UPDATES_PER_TURN_MAX",
-            beyond: "handed to a later turn",
+            beyond: "further updates are handed out with a later turn",
             tried_in: "service/engine/tests/engine/updates.rs",
             test: "a_run_takes_at_most_1000_waiting_updates",
             ..ROW
@@ -218,7 +219,7 @@ pub(super) const TURNS: Section = Section {
             what: "Events in a task's window",
             per: "turn",
             constant: "service/engine/src/lists/polls.rs EVENTS_MAX",
-            beyond: "read with the task's history",
+            beyond: "further events are read with the history call of the task",
             tried_in: "service/tests/http/histories.rs",
             test: "a_page_of_a_history_has_at_most_ten_thousand_events",
             ..ROW
@@ -228,18 +229,18 @@ pub(super) const TURNS: Section = Section {
             per: "turn",
             constant: "service/engine/src/lists/polls.rs EVENTS_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "read with the task's history",
+            beyond: "further events are read with the history call of the task",
             tried_in: "service/engine/tests/engine/bounds.rs",
             test: "a_window_has_at_most_four_mib_and_only_its_packs_are_read",
             ..ROW
         },
         Row {
-            what: "Delay of the next turn after failed turns in a row",
+            what: "Delay of the next turn after successive failed turns",
             per: "run",
             constant: "history/src/limits.rs TURN_BACKOFF_MAX",
             least: "history/src/limits.rs TURN_BACKOFF_FIRST",
             unit: Unit::Time,
-            beyond: "does not grow further",
+            beyond: "the delay does not grow further",
             tried_in: "history/src/rules/turn/tests.rs",
             test: "failed_turns_are_delayed_with_a_growing_backoff",
             ..ROW
@@ -252,7 +253,7 @@ pub(super) const RUN: Section = Section {
     title: "Open items and state of a run",
     rows: &[
         Row {
-            what: "State, with the room reserved for open items",
+            what: "State, including the space reserved for open items",
             per: "run",
             constant: "history/src/limits.rs STATE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -289,7 +290,7 @@ pub(super) const RUN: Section = Section {
             ..ROW
         },
         Row {
-            what: "Signals and cancel requests on their way to other runs",
+            what: "Undelivered signals and cancel requests to other runs",
             per: "run",
             constant: "history/src/limits.rs OPEN_EXTERNALS_MAX",
             beyond: "ExternalSignalFailed or ExternalCancelFailed `OpenExternalsLimit`",
@@ -307,28 +308,28 @@ pub(super) const RUN: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory of signals, cancel requests and results of other runs",
+            what: "Signals, cancel requests and results of other runs that the run remembers",
             per: "run",
             constant: "history/src/limits.rs SEEN_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "delivered later, once",
+            beyond: "further ones are delivered later, exactly once",
             tried_in: "tests/tests/engines/poison.rs",
             test: "a_signal_to_a_run_that_is_full_waits_until_that_has_room",
             partly: "the run is full for another reason",
             ..ROW
         },
         Row {
-            what: "Idempotency keys and update ids known at least for",
+            what: "Time for which idempotency keys and update ids are remembered, at least",
             per: "workflow id",
             constant: "history/src/limits.rs REQUESTS_KEPT",
             unit: Unit::Time,
-            beyond: "a repeated request is a new one",
+            beyond: "a repeated request counts as a new request",
             tried_in: "history/src/admit/tests/clock.rs",
             test: "a_request_is_known_for_a_day_of_the_corrected_clock",
             ..ROW
         },
         Row {
-            what: "Keys and ids known in that time",
+            what: "Idempotency keys and update ids that are remembered",
             per: "workflow id",
             constant: "history/src/limits.rs REQUESTS_MAX",
             beyond: "the oldest are forgotten",
@@ -347,10 +348,10 @@ pub(super) const RUN: Section = Section {
         },
     ],
     notes: &[
-        "A run's history has no limit: neither its events nor its bytes are bounded. Only runs over SWF's wire \
-         with `--swf-limits` end at a number of events.",
-        "The room for every outcome of an open item is reserved when it is opened. A result, an expiry or a \
-         signal is therefore never refused because a run is full.",
+        "The history of a run may have any number of events and bytes. Only a run over the SWF protocol with \
+         `--swf-limits` is terminated when it exceeds a number of events.",
+        "When an item is opened, the run reserves the space for every outcome of the item. Therefore a full run \
+         still accepts results, expiring timers and signals.",
     ],
 };
 
@@ -368,7 +369,7 @@ pub(super) const TIMES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Execution timeout without an option",
+            what: "Default execution timeout",
             per: "run",
             constant: "history/src/limits.rs EXECUTION_TIMEOUT_DEFAULT",
             unit: Unit::Time,
@@ -379,7 +380,7 @@ pub(super) const TIMES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Turn without an option",
+            what: "Default start-to-close timeout of a turn",
             per: "turn",
             constant: "history/src/limits.rs DECIDER_START_TO_CLOSE_DEFAULT",
             unit: Unit::Time,
@@ -390,7 +391,7 @@ pub(super) const TIMES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Activity without an option",
+            what: "Default start-to-close timeout of an activity",
             per: "activity",
             constant: "history/src/limits.rs ACTIVITY_START_TO_CLOSE_DEFAULT",
             unit: Unit::Time,
@@ -401,22 +402,22 @@ pub(super) const TIMES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Retention of a closed run without an option",
+            what: "Default retention of a closed run",
             per: "run",
             constant: "history/src/limits.rs RETENTION_DEFAULT",
             unit: Unit::Time,
             option: "`retention`",
-            beyond: "deleted",
+            beyond: "the run is deleted",
             tried_in: "history/src/admit/tests/decisions.rs",
             test: "a_decision_is_recorded_after_its_turn",
             ..ROW
         },
         Row {
-            what: "Clock ahead of the newest time seen",
+            what: "Time by which the clock is ahead of the newest time seen",
             per: "all nodes",
             constant: "service/engine/src/base/clock.rs CLOCK_AHEAD_MAX",
             unit: Unit::Time,
-            beyond: "retention deletes nothing for a day",
+            beyond: "closed runs are not deleted for a day",
             tried_in: "service/engine/src/time/guard.rs",
             test: "a_clock_that_jumps_is_doubted_until_it_is_back",
             ..ROW
@@ -470,7 +471,7 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
         Row {
-            what: "Last event of an imported run ahead of the clock",
+            what: "Time by which the last event of an imported run is ahead of the clock",
             per: "run",
             constant: "history/src/limits.rs IMPORTED_AHEAD_MAX",
             unit: Unit::Time,
@@ -480,7 +481,7 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
         Row {
-            what: "Retention of an imported run, at least",
+            what: "Retention of an imported run after the import, at least",
             per: "run",
             constant: "history/src/limits.rs IMPORTED_KEPT_MIN",
             unit: Unit::Time,
@@ -500,5 +501,5 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
     ],
-    notes: &["The bytes of a history are those of its payloads and 64 for each event."],
+    notes: &["The bytes of a history are the bytes of its payloads, plus 64 bytes for each event."],
 };

@@ -26,7 +26,7 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Cron expressions, calendar entries and intervals; exclusions apart",
+            what: "Cron expressions, calendar entries and intervals together; exclusions are counted separately",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_ENTRIES_MAX",
             beyond: "400 `invalid-field`",
@@ -56,19 +56,19 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Excluded times in a row before a search pauses",
+            what: "Successive excluded times after which a search for the next time pauses",
             per: "search",
             constant: "history/src/schedule/times.rs EXCLUDED_MAX",
-            beyond: "continues later; `searchedUntil`",
+            beyond: "the search continues later, from `searchedUntil`",
             tried_in: "history/src/schedule/times/tests.rs",
             test: "evaluations_of_searches_and_lists_are_limited",
             ..ROW
         },
         Row {
-            what: "Evaluations for a list of next times",
+            what: "Evaluations of entries and exclusions for a list of next times",
             per: "request",
             constant: "history/src/schedule/times.rs EVALUATIONS_MAX",
-            beyond: "shortened; `searchedUntil`",
+            beyond: "the list is shortened, and ends at `searchedUntil`",
             tried_in: "history/src/schedule/times/tests.rs",
             test: "evaluations_of_searches_and_lists_are_limited",
             ..ROW
@@ -77,7 +77,7 @@ pub(super) const SCHEDULES: Section = Section {
             what: "Actions waiting for earlier runs to close",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_WAITING_MAX",
-            beyond: "skipped and counted",
+            beyond: "further actions are skipped and counted",
             tried_in: "history/src/schedule/state/tests.rs",
             test: "the_state_of_a_schedule_is_limited",
             ..ROW
@@ -101,10 +101,10 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Actions that start at once",
+            what: "Actions that start at the same time",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_STARTS_AT_ONCE",
-            beyond: "start after these",
+            beyond: "further actions start after these",
             tried_in: "history/src/schedule/state/tests.rs",
             test: "missed_times_are_caught_up_oldest_first",
             ..ROW
@@ -119,21 +119,21 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Missed times counted one by one",
+            what: "Missed times that are counted one by one",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_MISSED_MAX",
-            beyond: "passed over",
+            beyond: "the schedule skips to the current time",
             tried_in: "history/src/schedule/state/tests.rs",
             test: "the_state_of_a_schedule_is_limited",
             ..ROW
         },
         Row {
-            what: "Catch-up window",
+            what: "Default catch-up window",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_CATCH_UP_DEFAULT",
             unit: Unit::Time,
             option: "`catchUpWindow`",
-            beyond: "skipped and counted",
+            beyond: "older missed times are skipped and counted",
             tried_in: "history/src/schedule/state/tests.rs",
             test: "missed_times_are_caught_up_oldest_first",
             ..ROW

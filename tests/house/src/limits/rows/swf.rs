@@ -3,19 +3,19 @@
 use crate::limits::{ROW, Row, Section, Unit};
 
 pub(super) const SWF: Section = Section {
-    title: "SWF's wire",
+    title: "SWF protocol",
     rows: &[
         Row {
-            what: "Problems named by a validation fault",
+            what: "Problems listed in a ValidationException",
             per: "response",
             constant: "service/src/swf/shape.rs PROBLEMS_NAMED_MAX",
-            beyond: "counted, not named",
+            beyond: "further problems are only counted",
             tried_in: "service/tests/memory/swf.rs",
             test: "a_fault_counts_all_problems_and_names_a_hundred",
             ..ROW
         },
         Row {
-            what: "Memory of a request's members, as a multiple of the largest body of the operation",
+            what: "Memory for the parsed members of a request, as a multiple of the operation's maximum body",
             per: "request",
             constant: "service/src/swf.rs MEMBERS_PER_BYTE_MAX",
             beyond: "`RequestEntityTooLarge`",
@@ -65,7 +65,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Lambda function",
+            what: "Timeout of a Lambda function",
             per: "task",
             constant: "service/src/swf/shape.rs FUNCTION_SECONDS_MAX",
             unit: Unit::Time,
@@ -86,10 +86,10 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Calls of Lambda functions at once",
+            what: "Calls of Lambda functions at the same time",
             per: "domain",
             constant: "service/src/lambda.rs CALLS_MAX",
-            beyond: "waits on its list",
+            beyond: "further tasks wait on their task list",
             why: "64 functions that wait take as many processes or connections",
             ..ROW
         },
@@ -118,7 +118,7 @@ pub(super) const SWF: Section = Section {
             per: "run",
             constant: "history/src/limits.rs SWF_RUN_TIME_MAX",
             unit: Unit::Time,
-            beyond: "timed out",
+            beyond: "the run times out",
             tried_in: "history/src/rules/swf/tests.rs",
             test: "the_execution_timeout_is_capped_by_the_limit",
             ..ROW
@@ -154,7 +154,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Runs that a count counts",
+            what: "Result of a count",
             per: "request",
             constant: "service/src/swf/visibility.rs COUNTED_MAX",
             beyond: "`truncated: true`",
@@ -165,13 +165,12 @@ pub(super) const SWF: Section = Section {
             what: "Reads of the store for a count or a page",
             per: "request",
             constant: "service/src/swf/visibility.rs ASKED_MAX",
-            beyond: "`truncated: true`; next page",
+            beyond: "a count has `truncated: true`; a list continues on the next page",
             why: "a hundred reads that find no run need as many thousands of runs",
             ..ROW
         },
     ],
-    notes: &[
-        "Fields that SWF limits have SWF's limits over this wire. [the SWF reference](swf-reference.md) names the \
-         differences. The limits with `--swf-limits` are AWS's.",
-    ],
+    notes: &["Over the SWF protocol, fields have the limits that AWS documents for SWF. The [SWF \
+         reference](swf-reference.md) lists the differences. With `--swf-limits`, the service also applies AWS's \
+         quotas."],
 };

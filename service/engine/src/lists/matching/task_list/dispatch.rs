@@ -31,8 +31,8 @@ pub(crate) enum Stays {
     NoTask,
     /// No poller waits that can handle the task.
     NoPoller,
-    /// Other tasks have waited longer and must be taken first. If pollers wait, each of them is about to get one of
-    /// those tasks.
+    /// Other tasks have waited longer and must be taken first. If pollers are waiting, each of them is about to get one
+    /// of these other tasks.
     BehindOthers,
     /// A limit of the list, or its pause.
     Limited(WaitReason),
@@ -103,8 +103,7 @@ pub(crate) struct Leaving {
 
 /// A way in which a task leaves its list.
 pub(crate) trait Departure {
-    /// Result of a departure: for a recipient that requests a task, the task; for a task that requests a recipient, the
-    /// recipient.
+    /// Result of a departure: the task if a recipient requests a task; the recipient if a task requests a recipient.
     type Left;
 
     /// Reason that is returned for a list that has neither tasks nor pollers.
