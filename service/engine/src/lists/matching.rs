@@ -524,27 +524,25 @@ impl Matching {
         limiter.running().into_iter().map(depth).collect()
     }
 
-    /// Takes the next pair of a task and a poller that waits, on a list whose limits or keys let both wait.
+    /// Takes the next pair of a task and a poller that waits, on a list whose limits or keys let both wait. Riders are
+    /// not considered: they get a poller when they are offered.
     pub(crate) fn next_pair(&self, key: &ListKey) -> Option<(Poller, Leaving)> {
         let mut lists = self.lock();
-        let list = lists.get_mut(key).filter(|list| list.may_pair())?;
-        let pair = list.takers().into_iter().find_map(|taker| {
-            let leaving = list.dispatch(ToPoll(&taker), self.gate(key)).ok()?;
-            // The poller waited a moment ago, and the list is locked. If it has disconnected since, the task is offered
-            // again and its slot is given back.
-            Some((list.take_poller_of(&taker), leaving))
-        });
+        let list = lists.get_mut(key).filter(|list| list.has_tasks())?;
+        let taker = list.next_taker()?.clone();
+        let leaving = list.dispatch(ToPoll(&taker), self.gate(key)).ok()?;
+        // The poller was there a moment ago, and the list is locked. If it has disconnected since, the task is put back.
+        let pair = match list.take_poller(|_| true) {
+            Some(poller) => Some((poller, leaving)),
+            None => {
+                list.insert(leaving.task, None, &self.all);
+                None
+            }
+        };
         if list.is_idle() {
             lists.remove(key);
         }
-        match pair? {
-            (Some(poller), leaving) => Some((poller, leaving)),
-            (None, Leaving { task, permit }) => {
-                drop(permit);
-                lists.entry(key.clone()).or_default().insert(task, None, &self.all);
-                None
-            }
-        }
+        pair
     }
 
     /// Replaces the settings of the domain's lists, as [`Limiter::set`] does.

@@ -144,7 +144,7 @@ mod tests {
         let depth = |number: usize| LimitedDepth {
             list: ListKey { domain: "d".into(), side: Side::Activity, name: format!("{number:03}").into() },
             running: 2,
-            max_running: (number % 2 == 0).then_some(3),
+            max_running: (number.is_multiple_of(2)).then_some(3),
             held_back: number,
         };
         let uses = limited_uses((0..LISTS_OF_A_DOMAIN + 4).map(depth).collect());

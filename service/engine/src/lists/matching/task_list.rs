@@ -149,26 +149,21 @@ impl TaskList {
         self.order.as_ref().map_or(0, |order| order.tasks_of(&Some(key)))
     }
 
-    /// Returns true if tasks and pollers may wait at the same time, because of limits or keys.
-    pub(super) fn may_pair(&self) -> bool {
-        !self.tasks.is_empty() && !self.pollers.is_empty()
-    }
-
-    /// Returns the takers of the pollers that wait, those on standby last.
-    pub(super) fn takers(&self) -> Vec<Taker> {
-        let waiting = self.pollers.iter().filter(|poller| poller.is_waiting());
-        let (standby, others): (Vec<_>, Vec<_>) = waiting.partition(|poller| poller.is_standby());
-        others.into_iter().chain(standby).map(|poller| poller.taker.clone()).collect()
-    }
-
     /// Removes the entry with this key, if it is on the list. Returns the position that it had.
     pub(super) fn withdraw(&mut self, task: &TaskKey) -> Option<PlaceOnList> {
         let place = *self.known.get(task)?;
         self.remove(place).map(|_| place)
     }
 
+    /// Returns the taker of the poller that [`take_poller`](Self::take_poller) takes next.
+    pub(super) fn next_taker(&self) -> Option<&Taker> {
+        let waiting = || self.pollers.iter().filter(|poller| poller.is_waiting());
+        let next = waiting().find(|poller| !poller.is_standby()).or_else(|| waiting().next());
+        next.map(|poller| &poller.taker)
+    }
+
     /// Takes the first poller for which `can` returns true.
-    fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
+    pub(super) fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
         // Removes disconnected pollers from the front. Other disconnected pollers are removed once they reach the
         // front.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
@@ -185,11 +180,6 @@ impl TaskList {
             return slot.or(whole);
         }
         slot
-    }
-
-    /// Takes the poller with this identity that waits, or one of its free slots.
-    pub(super) fn take_poller_of(&mut self, taker: &Taker) -> Option<Poller> {
-        self.take_poller(|other| other == taker)
     }
 
     /// Implements [`Matching::oldest`](super::Matching::oldest).
