@@ -48,7 +48,7 @@ pub use base::token::{ActivityToken, TurnToken};
 pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
 pub use base::watch::news::DomainWatch;
 pub use lists::hand_out::TaskLists;
-pub use lists::limits::limiter::{Behind, LimitScope, LimitUse, WaitReason};
+pub use lists::limits::limiter::{Behind, LimitHold, LimitScope, LimitUse};
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};

@@ -19,7 +19,7 @@ pub(crate) use task_list::dispatch::{Departure, Leaving, Stays, ToNode, ToPoll, 
 
 use crate::base::list_settings::DomainLists;
 use crate::lists::grant::Grant;
-use crate::lists::limits::limiter::{Behind, Freed, Limiter, WaitReason};
+use crate::lists::limits::limiter::{Behind, Freed, LimitHold, Limiter};
 use crate::lists::limits::permit::{Permit, ReturnedSlots, SlotKey};
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
@@ -496,7 +496,7 @@ impl Matching {
         let mut behind: Vec<Behind> =
             of_list.map(|hold| Behind { hold, tasks: list.tasks.len() - list.riders }).collect();
         for (of_key, tasks) in list.largest_keys(keys_max) {
-            let holds = limiter.holds(key, Some(&of_key), now).into_iter().filter(WaitReason::is_of_key);
+            let holds = limiter.holds(key, Some(&of_key), now).into_iter().filter(LimitHold::is_of_key);
             behind.extend(holds.map(|hold| Behind { hold, tasks }));
         }
         behind

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::base::list_settings::ListSettings;
 use crate::lists::backlog::waiting;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::limits::limiter::{Behind, LimitUse, WaitReason};
+use crate::lists::limits::limiter::{Behind, LimitHold, LimitUse};
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 use crate::{Refusal, RunRef};
@@ -54,7 +54,7 @@ pub struct HeldTask {
     /// Id of the event that created the task.
     pub scheduled_event_id: EventId,
     /// Limits that hold it back; at least one.
-    pub holds: Vec<WaitReason>,
+    pub holds: Vec<LimitHold>,
 }
 
 impl From<WaitingTask> for TaskReport {

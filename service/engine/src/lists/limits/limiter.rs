@@ -16,7 +16,7 @@ use crate::lists::{ListKey, Side};
 
 /// Time for which a list whose tasks were just counted starts none beyond its rate: its burst may have been used before
 /// a restart. Our choice: the unit of the rate.
-const EMPTY_FOR_MAX: Duration = Duration::from_secs(1);
+const BURST_EMPTY_FOR: Duration = Duration::from_secs(1);
 
 /// Number of keys of a list above which idle ones are forgotten. Our choice: about 100 bytes each.
 const KEYS_KEPT: usize = 1_000;
@@ -34,7 +34,7 @@ pub enum LimitScope {
 
 /// Reason why a limited list hands out no task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WaitReason {
+pub enum LimitHold {
     /// The list is paused.
     Paused,
     /// The service is still counting the running tasks of the list.
@@ -63,13 +63,13 @@ pub enum WaitReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Behind {
     /// Reason why no task starts.
-    pub hold: WaitReason,
+    pub hold: LimitHold,
     /// Of a task, the number of tasks that are taken before it under this limit. Of a list, the number of waiting tasks
     /// that the limit holds back.
     pub tasks: usize,
 }
 
-impl WaitReason {
+impl LimitHold {
     /// Returns true if only tasks with one key are held back.
     pub(crate) fn is_of_key(&self) -> bool {
         match self {
@@ -112,10 +112,10 @@ impl Pace {
         self.ahead = self.ahead.checked_sub(self.pause()).unwrap_or(self.ahead);
     }
 
-    /// Makes the burst unavailable, but the next start no later than after [`EMPTY_FOR_MAX`].
+    /// Makes the burst unavailable, but the next start no later than after [`BURST_EMPTY_FOR`].
     fn empty(&mut self, now: Instant) {
         let burst = self.pause().saturating_mul(self.rate.burst);
-        let latest = self.pause().saturating_mul(self.rate.burst.saturating_sub(1)) + EMPTY_FOR_MAX;
+        let latest = self.pause().saturating_mul(self.rate.burst.saturating_sub(1)) + BURST_EMPTY_FOR;
         self.ahead = now + burst.min(latest);
     }
 }
@@ -140,12 +140,12 @@ impl LimitMeter {
         self.limits = limits;
     }
 
-    fn check(&self, scope: impl Fn() -> LimitScope, now: Instant) -> Result<(), WaitReason> {
+    fn check(&self, scope: impl Fn() -> LimitScope, now: Instant) -> Result<(), LimitHold> {
         if let Some(max) = self.limits.max_running.filter(|max| self.running >= *max) {
-            return Err(WaitReason::Running { scope: scope(), running: self.running, max });
+            return Err(LimitHold::Running { scope: scope(), running: self.running, max });
         }
         match self.pace.filter(|pace| pace.next_at() > now) {
-            Some(pace) => Err(WaitReason::Rate { scope: scope(), rate: pace.rate, until: pace.next_at() }),
+            Some(pace) => Err(LimitHold::Rate { scope: scope(), rate: pace.rate, until: pace.next_at() }),
             None => Ok(()),
         }
     }
@@ -315,30 +315,30 @@ impl Limiter {
     }
 
     /// Returns why no task of a list may start, whatever its key is.
-    pub(crate) fn check_list(&mut self, list: &ListKey, now: Instant) -> Result<(), WaitReason> {
+    pub(crate) fn check_list(&mut self, list: &ListKey, now: Instant) -> Result<(), LimitHold> {
         let Some(limited) = self.lists.get(list) else { return Ok(()) };
         if limited.settings.paused.is_some() {
-            return Err(WaitReason::Paused);
+            return Err(LimitHold::Paused);
         }
         if limited.counting.is_some() {
-            return Err(WaitReason::Counting);
+            return Err(LimitHold::Counting);
         }
         let checked = limited.meter.check(|| LimitScope::List, now).and_then(|()| {
             let Some(key) = self.group_of(list) else { return Ok(()) };
             self.groups.get(&key).map_or(Ok(()), |meter| meter.check(|| LimitScope::Group(Arc::clone(&key.1)), now))
         });
-        if let Err(WaitReason::Rate { until, .. }) = &checked {
+        if let Err(LimitHold::Rate { until, .. }) = &checked {
             self.wake_at(list, *until);
         }
         checked
     }
 
     /// Returns why no task with this key may start, apart from the limits of the whole list.
-    pub(crate) fn check_key(&mut self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Result<(), WaitReason> {
+    pub(crate) fn check_key(&mut self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Result<(), LimitHold> {
         let (Some(limited), Some(key)) = (self.lists.get(list), key) else { return Ok(()) };
         let scope = || LimitScope::Key(Arc::clone(key));
         let checked = limited.keys.get(key).map_or(Ok(()), |meter| meter.check(scope, now));
-        if let Err(WaitReason::Rate { until, .. }) = &checked {
+        if let Err(LimitHold::Rate { until, .. }) = &checked {
             self.wake_at(list, *until);
         }
         checked
@@ -548,14 +548,14 @@ impl Limiter {
     }
 
     /// Returns the reasons why a task with this key may not start now: of the list, then of the group, then of the key.
-    pub(crate) fn holds(&self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Vec<WaitReason> {
+    pub(crate) fn holds(&self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Vec<LimitHold> {
         let Some(limited) = self.lists.get(list) else { return Vec::new() };
         let mut holds = Vec::new();
         if limited.settings.paused.is_some() {
-            holds.push(WaitReason::Paused);
+            holds.push(LimitHold::Paused);
         }
         if limited.counting.is_some() {
-            holds.push(WaitReason::Counting);
+            holds.push(LimitHold::Counting);
         }
         holds.extend(limited.meter.check(|| LimitScope::List, now).err());
         if let Some(group) = self.group_of(list) {

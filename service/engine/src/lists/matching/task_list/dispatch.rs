@@ -18,7 +18,7 @@ use std::sync::{Arc, MutexGuard};
 use tokio::time::Instant;
 
 use crate::lists::grant::RiderKind;
-use crate::lists::limits::limiter::{Limiter, WaitReason};
+use crate::lists::limits::limiter::{LimitHold, Limiter};
 use crate::lists::limits::permit::{Permit, ReturnedSlots};
 use crate::lists::matching::task_list::TaskList;
 use crate::lists::matching::task_list::keys::{Key, MayStart, PlaceOnList};
@@ -35,7 +35,7 @@ pub(crate) enum Stays {
     /// of these other tasks.
     BehindOthers,
     /// A limit of the list, or its pause.
-    Limited(WaitReason),
+    Limited(LimitHold),
 }
 
 /// The limits of one list. A list without settings has none.
@@ -60,11 +60,11 @@ impl<'a> ListGate<'a> {
     }
 
     /// Returns why no task of the list may start, whatever its key is.
-    fn check_list(&mut self, now: Instant) -> Result<(), WaitReason> {
+    fn check_list(&mut self, now: Instant) -> Result<(), LimitHold> {
         self.limiter.as_mut().map_or(Ok(()), |limiter| limiter.check_list(self.list, now))
     }
 
-    fn check_key(&mut self, key: &Key, now: Instant) -> Result<(), WaitReason> {
+    fn check_key(&mut self, key: &Key, now: Instant) -> Result<(), LimitHold> {
         self.limiter.as_mut().map_or(Ok(()), |limiter| limiter.check_key(self.list, key.as_ref(), now))
     }
 
@@ -154,7 +154,7 @@ impl TaskList {
             Some(mut order) if hold.is_none() => {
                 let may_start = |key: &Key| match now.map_or(Ok(()), |now| gate.check_key(key, now)) {
                     Ok(()) => MayStart::Yes { weight: gate.weight(key) },
-                    Err(WaitReason::Rate { until, .. }) => MayStart::NotBefore(until),
+                    Err(LimitHold::Rate { until, .. }) => MayStart::NotBefore(until),
                     Err(_) => MayStart::NotYet,
                 };
                 let place = order.next(now, |place| at(self, place), may_start);
