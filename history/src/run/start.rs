@@ -7,7 +7,6 @@ use minicbor::{Decode, Encode};
 
 use crate::event::{ChildPolicy, EventKind, WorkflowStarted};
 use crate::limits;
-use crate::run::PendingActivity;
 use crate::time::{Duration, Timestamp};
 
 /// Attributes of a run's WorkflowStarted event, without the input and the identity. Dereferences to that event.
@@ -71,9 +70,9 @@ impl RunStart {
         self.swf.as_ref().map_or(self.task_priority, |swf| swf.task_priority)
     }
 
-    /// Returns the concurrency key of an activity: its own key or, without one, the run's key.
-    pub fn key_of<'a>(&'a self, activity: &'a PendingActivity) -> Option<&'a str> {
-        activity.concurrency_key.as_deref().or(self.concurrency_key.as_deref())
+    /// Returns the concurrency key of an activity with this key of its own: that key or, without one, the run's key.
+    pub fn key_of<'a>(&'a self, own: Option<&'a str>) -> Option<&'a str> {
+        own.or(self.concurrency_key.as_deref())
     }
 
     /// Returns the policy to apply to a child when this run closes with `close`. Normally this is the child's own

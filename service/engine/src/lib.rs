@@ -48,11 +48,11 @@ pub use base::token::{ActivityToken, TurnToken};
 pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
 pub use base::watch::news::DomainWatch;
 pub use lists::hand_out::TaskLists;
-pub use lists::limits::limiter::{Hold, LimitScope, LimitUse};
+pub use lists::limits::limiter::{Behind, LimitHold, LimitScope, LimitUse};
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
-pub use lists::report::{Behind, HeldTask, ListReport, ReportPage, TaskReport};
+pub use lists::report::{HeldTask, ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     StrayAnswer,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use client::body;
 use engine::list_settings::{KeySettings, ListPause, ListSettings, StartRate, TaskLimits};
-use engine::{Behind, Hold, LimitScope, LimitUse};
+use engine::{Behind, LimitHold, LimitScope, LimitUse};
 use history::Fault;
 
 use crate::http::Refused;
@@ -87,13 +87,13 @@ pub(super) fn used(used: LimitUse, list: &str) -> body::LimitUse {
 }
 
 /// Returns a limit that holds a task of this list back, with the number of tasks before it.
-pub(super) fn waits_behind(hold: Hold, list: &str, ahead: Option<usize>) -> body::WaitsBehind {
+pub(super) fn waits_behind(hold: LimitHold, list: &str, ahead: Option<usize>) -> body::WaitsBehind {
     let of_list = LimitScope::List;
     let (limit, of, running, max, of_starts) = match &hold {
-        Hold::Paused => ("paused", &of_list, None, None, None),
-        Hold::Counting => ("counting", &of_list, None, None, None),
-        Hold::Running { scope, running, max } => ("max-running", scope, Some(*running), Some(*max), None),
-        Hold::Rate { scope, rate, until: _ } => ("rate", scope, None, None, Some(*rate)),
+        LimitHold::Paused => ("paused", &of_list, None, None, None),
+        LimitHold::Counting => ("counting", &of_list, None, None, None),
+        LimitHold::Running { scope, running, max } => ("max-running", scope, Some(*running), Some(*max), None),
+        LimitHold::Rate { scope, rate, until: _ } => ("rate", scope, None, None, Some(*rate)),
     };
     let (scope, name) = scope(of, list);
     let (limit, rate) = (limit.to_owned(), of_starts.map(rate));

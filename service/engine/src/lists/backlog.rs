@@ -217,7 +217,7 @@ pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Op
 pub(crate) fn concurrency_key(run: &Run, task: &TaskRef<'_>) -> Option<Arc<str>> {
     let key = match task {
         TaskRef::Turn(_) => run.started.concurrency_key.as_deref(),
-        TaskRef::Activity(task) => run.started.key_of(task.activity),
+        TaskRef::Activity(task) => run.started.key_of(task.activity.concurrency_key.as_deref()),
     };
     key.map(Arc::from)
 }

@@ -14,14 +14,13 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use task_list::TaskList;
-use task_list::dispatch::Gate;
+use task_list::dispatch::ListGate;
 pub(crate) use task_list::dispatch::{Departure, Leaving, Stays, ToNode, ToPoll, ToWaiting};
 
 use crate::base::list_settings::DomainLists;
 use crate::lists::grant::Grant;
-use crate::lists::limits::limiter::{Freed, Hold, Limiter};
-use crate::lists::limits::permit::{GivenBack, Permit, SlotKey};
-use crate::lists::report::Behind;
+use crate::lists::limits::limiter::{Behind, Freed, LimitHold, Limiter};
+use crate::lists::limits::permit::{Permit, ReturnedSlots, SlotKey};
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
 /// Default maximum number of lists with waiting tasks in memory. Our choice: a list takes some hundred bytes.
@@ -74,7 +73,7 @@ pub(crate) struct Matching {
     /// True if any list has settings, so that the limiter must be asked.
     has_limits: AtomicBool,
     /// Slots of limited lists whose tasks may not have started.
-    pub(crate) given_back: Arc<GivenBack>,
+    pub(crate) given_back: Arc<ReturnedSlots>,
     /// Ids of pollers that are reserved by a commit and whose poll is ending. If the commit fails, they are not put
     /// back on their list. Locked only while `lists` is locked.
     leaving: Mutex<HashSet<u64>>,
@@ -186,9 +185,9 @@ impl Matching {
     }
 
     /// Returns the limits of a list.
-    fn gate<'a>(&'a self, list: &'a ListKey) -> Gate<'a> {
+    fn gate<'a>(&'a self, list: &'a ListKey) -> ListGate<'a> {
         let limiter = self.has_limits.load(Relaxed).then(|| self.lock_limiter()).filter(|limiter| limiter.has(list));
-        Gate::new(limiter, list, &self.given_back)
+        ListGate::new(limiter, list, &self.given_back)
     }
 
     /// Removes a poller from its list and returns its free slots.
@@ -486,7 +485,7 @@ impl Matching {
         let mut behind: Vec<Behind> =
             of_list.map(|hold| Behind { hold, tasks: list.tasks.len() - list.riders }).collect();
         for (of_key, tasks) in list.largest_keys(keys_max) {
-            let holds = limiter.holds(key, Some(&of_key), now).into_iter().filter(Hold::is_of_key);
+            let holds = limiter.holds(key, Some(&of_key), now).into_iter().filter(LimitHold::is_of_key);
             behind.extend(holds.map(|hold| Behind { hold, tasks }));
         }
         behind

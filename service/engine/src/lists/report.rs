@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::base::list_settings::ListSettings;
 use crate::lists::backlog::waiting;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::limits::limiter::{Hold, LimitUse};
+use crate::lists::limits::limiter::{Behind, LimitHold, LimitUse};
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
 use crate::{Refusal, RunRef};
@@ -46,16 +46,6 @@ pub struct TaskReport {
     pub behind: Vec<Behind>,
 }
 
-/// A limit that holds tasks back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Behind {
-    /// Reason why no task starts.
-    pub hold: Hold,
-    /// Of a task, the number of tasks that are taken before it under this limit. Of a list, the number of waiting tasks
-    /// that the limit holds back.
-    pub tasks: usize,
-}
-
 /// A waiting task of a run that limits hold back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldTask {
@@ -64,7 +54,7 @@ pub struct HeldTask {
     /// Id of the event that created the task.
     pub scheduled_event_id: EventId,
     /// Limits that hold it back; at least one.
-    pub holds: Vec<Hold>,
+    pub holds: Vec<LimitHold>,
 }
 
 impl From<WaitingTask> for TaskReport {

@@ -268,7 +268,7 @@ fn hold_begun(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: E
         }
     };
     let key = match run.activities.get(&scheduled_event_id).filter(|_| side == Side::Activity) {
-        Some(activity) => run.started.key_of(activity),
+        Some(activity) => run.started.key_of(activity.concurrency_key.as_deref()),
         None => run.started.concurrency_key.as_deref(),
     };
     let waited = since.zip(at).map_or(Duration::ZERO, |(since, at)| at.since(since));

@@ -39,6 +39,7 @@ pub const SECTIONS: &[Section] = &[
     runs::MOVING,
     schedules::SCHEDULES,
     lists::TASKS,
+    lists::LIMITS,
     lists::RIDERS,
     registry::REGISTRY,
     registry::QUOTAS,

@@ -100,8 +100,8 @@ impl TaskLists {
             }
         }
         let lists = self.matching.with_limiter(|limiter| limiter.end_counting(count, Instant::now()));
-        let took = began.elapsed();
-        tracing::info!(%domain, runs, ?took, "counted the running tasks of task lists with new limits");
+        let milliseconds = began.elapsed().as_millis();
+        tracing::info!(%domain, runs, milliseconds, "counted the running tasks of task lists with new limits");
         self.pair_all(&lists);
     }
 
@@ -128,7 +128,8 @@ impl TaskLists {
         for (side, name, scheduled_event_id) in running(run) {
             let list = ListKey { domain: Arc::clone(domain), side, name: name.into() };
             let activity = run.activities.get(&scheduled_event_id).filter(|_| side == Side::Activity);
-            let key = activity.map_or(run.started.concurrency_key.as_deref(), |it| run.started.key_of(it));
+            let key = activity
+                .map_or(run.started.concurrency_key.as_deref(), |it| run.started.key_of(it.concurrency_key.as_deref()));
             let (key, slot) = (key.map(Arc::from), (run.started.run_id, scheduled_event_id));
             self.matching.with_limiter(|limiter| limiter.found(&list, key.as_ref(), slot, Instant::now()));
         }

@@ -16,7 +16,7 @@ use crate::lists::{ListKey, Side};
 
 /// Time for which a list whose tasks were just counted starts none beyond its rate: its burst may have been used before
 /// a restart. Our choice: the unit of the rate.
-const EMPTY_FOR_MAX: Duration = Duration::from_secs(1);
+const BURST_EMPTY_FOR: Duration = Duration::from_secs(1);
 
 /// Number of keys of a list above which idle ones are forgotten. Our choice: about 100 bytes each.
 const KEYS_KEPT: usize = 1_000;
@@ -34,7 +34,7 @@ pub enum LimitScope {
 
 /// Reason why a limited list hands out no task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hold {
+pub enum LimitHold {
     /// The list is paused.
     Paused,
     /// The service is still counting the running tasks of the list.
@@ -59,7 +59,7 @@ pub enum Hold {
     },
 }
 
-impl Hold {
+impl LimitHold {
     /// Returns true if only tasks with one key are held back.
     pub(crate) fn is_of_key(&self) -> bool {
         match self {
@@ -67,6 +67,16 @@ impl Hold {
             Self::Running { scope, .. } | Self::Rate { scope, .. } => matches!(scope, LimitScope::Key(_)),
         }
     }
+}
+
+/// A limit that holds tasks back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behind {
+    /// Reason why no task starts.
+    pub hold: LimitHold,
+    /// Of a task, the number of tasks that are taken before it under this limit. Of a list, the number of waiting tasks
+    /// that the limit holds back.
+    pub tasks: usize,
 }
 
 /// Rate of starts as a time: each start moves the time forward by the average pause between two starts. A start is
@@ -102,24 +112,24 @@ impl Pace {
         self.ahead = self.ahead.checked_sub(self.pause()).unwrap_or(self.ahead);
     }
 
-    /// Makes the burst unavailable, but the next start no later than after [`EMPTY_FOR_MAX`].
+    /// Makes the burst unavailable, but the next start no later than after [`BURST_EMPTY_FOR`].
     fn empty(&mut self, now: Instant) {
         let burst = self.pause().saturating_mul(self.rate.burst);
-        let latest = self.pause().saturating_mul(self.rate.burst.saturating_sub(1)) + EMPTY_FOR_MAX;
+        let latest = self.pause().saturating_mul(self.rate.burst.saturating_sub(1)) + BURST_EMPTY_FOR;
         self.ahead = now + burst.min(latest);
     }
 }
 
 /// Limits with their current use.
 #[derive(Debug, Default)]
-struct Meter {
+struct LimitMeter {
     limits: TaskLimits,
     /// Number of slots that are held: by running tasks and by tasks that are about to start.
     running: u32,
     pace: Option<Pace>,
 }
 
-impl Meter {
+impl LimitMeter {
     fn new(limits: TaskLimits, now: Instant) -> Self {
         Self { limits, running: 0, pace: limits.rate.map(|rate| Pace::new(rate, now)) }
     }
@@ -130,12 +140,12 @@ impl Meter {
         self.limits = limits;
     }
 
-    fn check(&self, scope: impl Fn() -> LimitScope, now: Instant) -> Result<(), Hold> {
+    fn check(&self, scope: impl Fn() -> LimitScope, now: Instant) -> Result<(), LimitHold> {
         if let Some(max) = self.limits.max_running.filter(|max| self.running >= *max) {
-            return Err(Hold::Running { scope: scope(), running: self.running, max });
+            return Err(LimitHold::Running { scope: scope(), running: self.running, max });
         }
         match self.pace.filter(|pace| pace.next_at() > now) {
-            Some(pace) => Err(Hold::Rate { scope: scope(), rate: pace.rate, until: pace.next_at() }),
+            Some(pace) => Err(LimitHold::Rate { scope: scope(), rate: pace.rate, until: pace.next_at() }),
             None => Ok(()),
         }
     }
@@ -162,9 +172,9 @@ impl Meter {
 /// A list with settings.
 struct LimitedList {
     settings: Arc<ListSettings>,
-    meter: Meter,
+    meter: LimitMeter,
     /// Use of the limits by key. Keys without an entry are idle.
-    keys: HashMap<Arc<str>, Meter>,
+    keys: HashMap<Arc<str>, LimitMeter>,
     /// Count of the running tasks that is in progress; `None` once they are counted.
     counting: Option<Counting>,
     /// Time at which the list must be looked at again, because a rate then allows a start.
@@ -193,7 +203,7 @@ type GroupKey = (Arc<str>, Arc<str>);
 #[derive(Default)]
 pub(crate) struct Limiter {
     lists: HashMap<ListKey, LimitedList>,
-    groups: HashMap<GroupKey, Meter>,
+    groups: HashMap<GroupKey, LimitMeter>,
     slots: BTreeMap<SlotKey, Slot>,
     /// Number of the newest count of running tasks.
     counts: u64,
@@ -238,7 +248,7 @@ impl Limiter {
         let mut before: HashSet<ListKey> = self.lists.keys().filter(|list| list.domain == *domain).cloned().collect();
         for (name, limits) in &settings.groups {
             let key = (Arc::clone(domain), Arc::from(name.as_str()));
-            self.groups.entry(key).or_insert_with(|| Meter::new(*limits, now)).set(*limits, now);
+            self.groups.entry(key).or_insert_with(|| LimitMeter::new(*limits, now)).set(*limits, now);
         }
         for (side, own) in settings.lists.iter().filter(|(_, own)| !own.is_empty()) {
             let side_of = Side::of(side.is_decider);
@@ -305,30 +315,30 @@ impl Limiter {
     }
 
     /// Returns why no task of a list may start, whatever its key is.
-    pub(crate) fn check_list(&mut self, list: &ListKey, now: Instant) -> Result<(), Hold> {
+    pub(crate) fn check_list(&mut self, list: &ListKey, now: Instant) -> Result<(), LimitHold> {
         let Some(limited) = self.lists.get(list) else { return Ok(()) };
         if limited.settings.paused.is_some() {
-            return Err(Hold::Paused);
+            return Err(LimitHold::Paused);
         }
         if limited.counting.is_some() {
-            return Err(Hold::Counting);
+            return Err(LimitHold::Counting);
         }
         let checked = limited.meter.check(|| LimitScope::List, now).and_then(|()| {
             let Some(key) = self.group_of(list) else { return Ok(()) };
             self.groups.get(&key).map_or(Ok(()), |meter| meter.check(|| LimitScope::Group(Arc::clone(&key.1)), now))
         });
-        if let Err(Hold::Rate { until, .. }) = &checked {
+        if let Err(LimitHold::Rate { until, .. }) = &checked {
             self.wake_at(list, *until);
         }
         checked
     }
 
     /// Returns why no task with this key may start, apart from the limits of the whole list.
-    pub(crate) fn check_key(&mut self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Result<(), Hold> {
+    pub(crate) fn check_key(&mut self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Result<(), LimitHold> {
         let (Some(limited), Some(key)) = (self.lists.get(list), key) else { return Ok(()) };
         let scope = || LimitScope::Key(Arc::clone(key));
         let checked = limited.keys.get(key).map_or(Ok(()), |meter| meter.check(scope, now));
-        if let Err(Hold::Rate { until, .. }) = &checked {
+        if let Err(LimitHold::Rate { until, .. }) = &checked {
             self.wake_at(list, *until);
         }
         checked
@@ -371,7 +381,7 @@ impl Limiter {
         limited.meter.start(now);
         if let Some(key) = key {
             let meter = limited.keys.entry(Arc::clone(key));
-            meter.or_insert_with(|| Meter::new(limited.settings.limits_of(key), now)).start(now);
+            meter.or_insert_with(|| LimitMeter::new(limited.settings.limits_of(key), now)).start(now);
             if limited.keys.len() > KEYS_KEPT && limited.keys.len().is_power_of_two() {
                 limited.keys.retain(|_, meter| !meter.is_idle(now));
             }
@@ -538,14 +548,14 @@ impl Limiter {
     }
 
     /// Returns the reasons why a task with this key may not start now: of the list, then of the group, then of the key.
-    pub(crate) fn holds(&self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Vec<Hold> {
+    pub(crate) fn holds(&self, list: &ListKey, key: Option<&Arc<str>>, now: Instant) -> Vec<LimitHold> {
         let Some(limited) = self.lists.get(list) else { return Vec::new() };
         let mut holds = Vec::new();
         if limited.settings.paused.is_some() {
-            holds.push(Hold::Paused);
+            holds.push(LimitHold::Paused);
         }
         if limited.counting.is_some() {
-            holds.push(Hold::Counting);
+            holds.push(LimitHold::Counting);
         }
         holds.extend(limited.meter.check(|| LimitScope::List, now).err());
         if let Some(group) = self.group_of(list) {
@@ -564,7 +574,7 @@ impl LimitedList {
     fn new(settings: &ListSettings, count: u64, now: Instant) -> Self {
         Self {
             settings: Arc::new(settings.clone()),
-            meter: Meter::new(settings.limits, now),
+            meter: LimitMeter::new(settings.limits, now),
             keys: HashMap::new(),
             counting: Some(Counting { number: count, ended: HashSet::new() }),
             wakes_at: None,

@@ -11,7 +11,7 @@ pub(crate) type SlotKey = (Uuid, EventId);
 
 /// Slots that were given back because their task may not have started. The limiter frees them.
 #[derive(Debug, Default)]
-pub(crate) struct GivenBack {
+pub(crate) struct ReturnedSlots {
     slots: Mutex<Vec<SlotKey>>,
     /// Slots of tasks of which it is unknown whether they have started.
     unknown: Mutex<Vec<SlotKey>>,
@@ -19,7 +19,7 @@ pub(crate) struct GivenBack {
     pub(crate) news: Notify,
 }
 
-impl GivenBack {
+impl ReturnedSlots {
     /// Takes the slots that were given back.
     pub(crate) fn take(&self) -> Vec<SlotKey> {
         std::mem::take(&mut *self.slots.lock().unwrap_or_else(PoisonError::into_inner))
@@ -34,10 +34,10 @@ impl GivenBack {
 /// A slot for a task that is about to start. When it is dropped, the slot is given back, unless the task has started.
 /// The permit of a task of an unlimited list holds nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Permit(Option<(Arc<GivenBack>, SlotKey)>);
+pub(crate) struct Permit(Option<(Arc<ReturnedSlots>, SlotKey)>);
 
 impl Permit {
-    pub(crate) fn new(given_back: &Arc<GivenBack>, slot: SlotKey) -> Self {
+    pub(crate) fn new(given_back: &Arc<ReturnedSlots>, slot: SlotKey) -> Self {
         Self(Some((Arc::clone(given_back), slot)))
     }
 

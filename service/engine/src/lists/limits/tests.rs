@@ -9,7 +9,7 @@ use tokio::time::{Instant, advance};
 use uuid::Uuid;
 
 use crate::base::list_settings::{DomainLists, KeySettings, ListPause, ListSettings, ListSide, StartRate, TaskLimits};
-use crate::lists::limits::limiter::{Hold, LimitScope};
+use crate::lists::limits::limiter::{LimitHold, LimitScope};
 use crate::lists::matching::{Leaving, Matching, Offered, PollResult, Stays, ToPoll, ToWaiting, WaitingBounds};
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingTask};
 
@@ -78,7 +78,7 @@ fn offer(matching: &Matching, list: &ListKey, runs: impl IntoIterator<Item = u12
     }
 }
 
-fn hold(started: Result<u128, Stays>) -> Hold {
+fn hold(started: Result<u128, Stays>) -> LimitHold {
     match started {
         Err(Stays::Limited(hold)) => hold,
         other => panic!("{other:?}"),
@@ -90,7 +90,7 @@ async fn as_many_tasks_run_as_may_and_the_end_of_one_starts_another() {
     let matching = matching(&[("PCI", limited(running(2)))], &[]);
     offer(&matching, &list(), 1..=4, None);
     assert_eq!([start(&matching, &list()), start(&matching, &list())], [Ok(1), Ok(2)]);
-    let full = Hold::Running { scope: LimitScope::List, running: 2, max: 2 };
+    let full = LimitHold::Running { scope: LimitScope::List, running: 2, max: 2 };
     assert_eq!(hold(start(&matching, &list())), full);
     assert_eq!(end(&matching, &list(), 2), [list()], "the list may hand out a task");
     assert_eq!(end(&matching, &list(), 2), [], "it ended before");
@@ -144,7 +144,7 @@ async fn a_rate_starts_its_burst_and_then_one_task_at_a_time() {
     offer(&matching, &list(), 1..=1_000, None);
     let started = |matching: &Matching| std::iter::from_fn(|| start(matching, &list()).ok()).count();
     assert_eq!(started(&matching), 3);
-    let Hold::Rate { scope: LimitScope::List, until, .. } = hold(start(&matching, &list())) else { panic!() };
+    let LimitHold::Rate { scope: LimitScope::List, until, .. } = hold(start(&matching, &list())) else { panic!() };
     assert_eq!(until - Instant::now(), Duration::from_millis(200));
     assert_eq!(matching.with_limiter(|limiter| limiter.next_wake()), Some(until));
     advance(Duration::from_millis(199)).await;
@@ -215,7 +215,7 @@ async fn lists_of_a_group_share_its_limits() {
     }
     assert_eq!(start(&matching, &named("a")), Ok(1));
     assert_eq!(start(&matching, &named("b")), Ok(11));
-    let full = Hold::Running { scope: LimitScope::Group("cards".into()), running: 2, max: 2 };
+    let full = LimitHold::Running { scope: LimitScope::Group("cards".into()), running: 2, max: 2 };
     assert_eq!(hold(start(&matching, &named("a"))), full);
     assert_eq!(hold(start(&matching, &named("b"))), full);
     assert_eq!(start(&matching, &named("c")), Ok(21), "it is not in the group");
@@ -234,7 +234,7 @@ async fn a_paused_list_hands_out_nothing_to_waiting_pollers_either() {
     let PollResult::Wait(_waiting) = matching.poll(&list(), &Taker::default()) else { panic!() };
     let new = task(1, None);
     let left = matching.dispatch(&list(), ToWaiting::Task(&new)).err();
-    assert_eq!(left, Some(Stays::Limited(Hold::Paused)));
+    assert_eq!(left, Some(Stays::Limited(LimitHold::Paused)));
     offer(&matching, &list(), 1..=2, None);
     assert!(matching.next_pair(&list()).is_none());
     // A task whose response was lost is at a runner already, as far as the list is concerned.
@@ -254,7 +254,7 @@ async fn running_tasks_are_counted_before_a_new_limit_lets_others_start() {
     let settings = DomainLists { lists: [(side, limited(running(3)))].into(), ..DomainLists::default() };
     let (_, count) = matching.set_limits(&"d".into(), &settings);
     offer(&matching, &list(), 10..=12, None);
-    assert_eq!(hold(start(&matching, &list())), Hold::Counting);
+    assert_eq!(hold(start(&matching, &list())), LimitHold::Counting);
     // Run 1 ends, and run 2 starts, while they are counted. The count reads both as they were before.
     end(&matching, &list(), 1);
     matching.started(&list(), None, (Uuid::from_u128(2), 5));

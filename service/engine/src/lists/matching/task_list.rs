@@ -13,15 +13,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use history::Timestamp;
 
 use crate::lists::grant::RiderKind;
-use crate::lists::matching::task_list::keys::{KeyOrder, key_of};
+use crate::lists::matching::task_list::keys::{KeyOrder, PlaceOnList, key_of};
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
 /// Number of priorities of a list that are examined to find the oldest task. Our choice: few lists use more than three
 /// priorities, and the list is locked meanwhile.
 const PRIORITIES_EXAMINED: usize = 16;
-
-/// Position of a task on its list: higher priorities first, then the order of arrival.
-pub(super) type PlaceOnList = (Reverse<i32>, u64);
 
 /// A task in memory. The counter of all tasks includes it until it is dropped.
 pub(super) struct Kept {
@@ -89,7 +86,7 @@ impl TaskList {
         self.known.insert(task.known(), place);
         let key = key_of(&task);
         if self.order.is_none() && key.is_some() {
-            self.order = Some(Box::new(KeyOrder::of(&self.tasks)));
+            self.order = Some(Box::new(KeyOrder::of(self.tasks.iter().map(|(place, kept)| (*place, &kept.task)))));
         }
         if let Some(order) = &mut self.order {
             order.add(place, key);

@@ -7,7 +7,7 @@
 //! | [`ToWaiting`] | a task not on the list: about to be committed or offered | the poller that has waited longest |
 //!
 //! Rules about when tasks may leave a list belong here and nowhere else. The limits of the list are asked through
-//! [`Gate`]. Each rule has a variant of [`Stays`] that names its reason. The task then stays on its list, or the caller
+//! [`ListGate`]. Each rule has a variant of [`Stays`] that names its reason. The task then stays on its list, or the caller
 //! puts it there. A task that leaves a limited list gets a [`Permit`], which holds its slot until the task has started.
 //!
 //! Riders (queries and updates) and tasks whose response was lost are not limited: riders are no tasks at a runner, and
@@ -18,10 +18,10 @@ use std::sync::{Arc, MutexGuard};
 use tokio::time::Instant;
 
 use crate::lists::grant::RiderKind;
-use crate::lists::limits::limiter::{Hold, Limiter};
-use crate::lists::limits::permit::{GivenBack, Permit};
-use crate::lists::matching::task_list::keys::{Key, MayStart};
-use crate::lists::matching::task_list::{PlaceOnList, TaskList};
+use crate::lists::limits::limiter::{LimitHold, Limiter};
+use crate::lists::limits::permit::{Permit, ReturnedSlots};
+use crate::lists::matching::task_list::TaskList;
+use crate::lists::matching::task_list::keys::{Key, MayStart, PlaceOnList};
 use crate::lists::{ListKey, OnList, Poller, Taker, WaitingTask};
 
 /// Reason why no task leaves a list.
@@ -35,21 +35,21 @@ pub(crate) enum Stays {
     /// those tasks.
     BehindOthers,
     /// A limit of the list, or its pause.
-    Limited(Hold),
+    Limited(LimitHold),
 }
 
 /// The limits of one list. A list without settings has none.
-pub(crate) struct Gate<'a> {
+pub(crate) struct ListGate<'a> {
     limiter: Option<MutexGuard<'a, Limiter>>,
     list: &'a ListKey,
-    given_back: &'a Arc<GivenBack>,
+    given_back: &'a Arc<ReturnedSlots>,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> ListGate<'a> {
     pub(in crate::lists::matching) fn new(
         limiter: Option<MutexGuard<'a, Limiter>>,
         list: &'a ListKey,
-        given_back: &'a Arc<GivenBack>,
+        given_back: &'a Arc<ReturnedSlots>,
     ) -> Self {
         Self { limiter, list, given_back }
     }
@@ -60,11 +60,11 @@ impl<'a> Gate<'a> {
     }
 
     /// Returns why no task of the list may start, whatever its key is.
-    fn check_list(&mut self, now: Instant) -> Result<(), Hold> {
+    fn check_list(&mut self, now: Instant) -> Result<(), LimitHold> {
         self.limiter.as_mut().map_or(Ok(()), |limiter| limiter.check_list(self.list, now))
     }
 
-    fn check_key(&mut self, key: &Key, now: Instant) -> Result<(), Hold> {
+    fn check_key(&mut self, key: &Key, now: Instant) -> Result<(), LimitHold> {
         self.limiter.as_mut().map_or(Ok(()), |limiter| limiter.check_key(self.list, key.as_ref(), now))
     }
 
@@ -111,7 +111,7 @@ pub(crate) trait Departure {
     const IF_EMPTY: Stays;
 
     /// Takes the task, or the recipient, off the list.
-    fn leave(self, list: &mut TaskList, gate: Gate<'_>) -> Result<Self::Left, Stays>;
+    fn leave(self, list: &mut TaskList, gate: ListGate<'_>) -> Result<Self::Left, Stays>;
 }
 
 /// Takes the next task that this poller can handle.
@@ -140,12 +140,12 @@ impl<'a> From<&'a OnList> for ToWaiting<'a> {
 
 impl TaskList {
     /// Lets a task leave the list.
-    pub(crate) fn dispatch<D: Departure>(&mut self, departure: D, gate: Gate<'_>) -> Result<D::Left, Stays> {
+    pub(crate) fn dispatch<D: Departure>(&mut self, departure: D, gate: ListGate<'_>) -> Result<D::Left, Stays> {
         departure.leave(self, gate)
     }
 
     /// Takes the next entry that `can` accepts and that no limit holds back.
-    fn take_next(&mut self, can: impl Fn(&OnList) -> bool, mut gate: Gate<'_>) -> Result<Leaving, Stays> {
+    fn take_next(&mut self, can: impl Fn(&OnList) -> bool, mut gate: ListGate<'_>) -> Result<Leaving, Stays> {
         let now = gate.now();
         let hold = now.and_then(|now| gate.check_list(now).err());
         let may_leave = |task: &OnList| can(task) && (hold.is_none() || !is_limited(task));
@@ -155,7 +155,7 @@ impl TaskList {
             Some(mut order) if hold.is_none() => {
                 let may_start = |key: &Key| match now.map_or(Ok(()), |now| gate.check_key(key, now)) {
                     Ok(()) => MayStart::Yes { weight: gate.weight(key) },
-                    Err(Hold::Rate { until, .. }) => MayStart::NotBefore(until),
+                    Err(LimitHold::Rate { until, .. }) => MayStart::NotBefore(until),
                     Err(_) => MayStart::NotYet,
                 };
                 let place = order.next(now, |place| at(self, place), may_start);
@@ -183,7 +183,7 @@ impl Departure for ToPoll<'_> {
     type Left = Leaving;
     const IF_EMPTY: Stays = Stays::NoTask;
 
-    fn leave(self, list: &mut TaskList, gate: Gate<'_>) -> Result<Leaving, Stays> {
+    fn leave(self, list: &mut TaskList, gate: ListGate<'_>) -> Result<Leaving, Stays> {
         list.take_next(|task| task.is_for(self.0), gate)
     }
 }
@@ -192,7 +192,7 @@ impl Departure for ToNode {
     type Left = WaitingTask;
     const IF_EMPTY: Stays = Stays::NoTask;
 
-    fn leave(self, list: &mut TaskList, gate: Gate<'_>) -> Result<WaitingTask, Stays> {
+    fn leave(self, list: &mut TaskList, gate: ListGate<'_>) -> Result<WaitingTask, Stays> {
         // If nodes share a store, lists have no limits, so the permit holds nothing.
         match list.take_next(|task| !task.is_riders(), gate)?.task {
             OnList::Task(task) => Ok(task),
@@ -205,7 +205,7 @@ impl Departure for ToWaiting<'_> {
     type Left = Poller;
     const IF_EMPTY: Stays = Stays::NoPoller;
 
-    fn leave(self, list: &mut TaskList, mut gate: Gate<'_>) -> Result<Poller, Stays> {
+    fn leave(self, list: &mut TaskList, mut gate: ListGate<'_>) -> Result<Poller, Stays> {
         match self {
             Self::Task(_) if list.has_tasks() => Err(Stays::BehindOthers),
             Self::Task(task) => {

@@ -11,14 +11,16 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::lists::OnList;
-use crate::lists::matching::task_list::{Kept, PlaceOnList};
+
+/// Position of a task on its list: higher priorities first, then the order of arrival.
+pub(in crate::lists::matching) type PlaceOnList = (Reverse<i32>, u64);
 
 /// Concurrency key of a task; `None` for tasks without one.
 pub(super) type Key = Option<Arc<str>>;
 
 /// Tasks of one key and priority.
 #[derive(Default)]
-struct Flow {
+struct KeyTasks {
     /// Numbers of the tasks, in the order of their arrival.
     numbers: BTreeSet<u64>,
     /// Number of tasks that the key got since its turn came.
@@ -31,7 +33,7 @@ struct Flow {
 struct Ring {
     /// Keys that take turns. The first one is next.
     ring: VecDeque<Key>,
-    flows: HashMap<Key, Flow>,
+    flows: HashMap<Key, KeyTasks>,
 }
 
 /// The order in which the tasks of a list with keys are taken.
@@ -60,10 +62,10 @@ pub(super) enum MayStart {
 
 impl KeyOrder {
     /// Creates the order of these tasks.
-    pub(super) fn of(tasks: &BTreeMap<PlaceOnList, Kept>) -> Self {
+    pub(super) fn of<'a>(tasks: impl IntoIterator<Item = (PlaceOnList, &'a OnList)>) -> Self {
         let mut order = Self::default();
-        for (place, kept) in tasks {
-            order.add(*place, key_of(&kept.task));
+        for (place, task) in tasks {
+            order.add(place, key_of(task));
         }
         order
     }
@@ -75,7 +77,7 @@ impl KeyOrder {
             flow.numbers.insert(number);
             return;
         }
-        let flow = Flow { numbers: BTreeSet::from([number]), served: 0, is_in_ring: true };
+        let flow = KeyTasks { numbers: BTreeSet::from([number]), served: 0, is_in_ring: true };
         ring.flows.insert(key.clone(), flow);
         ring.ring.push_back(key);
     }
