@@ -26,6 +26,7 @@ use crate::unpolled::UnpolledLists;
 use crate::{Error, TraceContext};
 
 pub use operate::ActivityOperation;
+pub use task_lists::TaskListKind;
 pub(crate) use workflows::push_page;
 pub use workflows::{Filter, Order, Page};
 

@@ -55,6 +55,12 @@ fn option(field: &str) -> Option<&'static str> {
     Some(match field.rsplit('.').next()? {
         "workflowType" => "--type",
         "taskList" => "--list",
+        "maxRunning" if field.starts_with("perKey") => "--per-key-max-running",
+        "perSecond" if field.starts_with("perKey") => "--per-key-rate",
+        "maxRunning" | "perSecond" if field.starts_with("limits[") => "--key",
+        "maxRunning" => "--max-running",
+        "perSecond" => "--rate",
+        "burst" => "--burst",
         "input" => "--input",
         "tags" => "--tag",
         "executionTimeout" => "--execution-timeout",
@@ -166,6 +172,13 @@ fn of_others(code: &str) -> Option<&'static str> {
         "type-in-use" => "deprecate it first",
         "schedule-exists" => "choose another id, or delete this one first",
         "unknown-schedule" => "`baton schedule list` shows those that there are",
+        "unknown-limit-group" => {
+            "`baton limit-group set` makes one, `baton limit-group list` shows those that there are"
+        }
+        "limit-group-in-use" => "take its task lists out of it first, with `baton task-list limit`",
+        "task-list-already-paused" => "nothing is left to do; `baton task-list resume` has it go on",
+        "task-list-not-paused" => "nothing is left to do: it goes on",
+        "task-list-settings-with-nodes" => "limit the runners instead: have fewer of them poll at once",
         "limit-exceeded" => "use or change one of those that there are",
         "audit-log-disabled" => "start the service with --audit-log to have one",
         _ => return None,

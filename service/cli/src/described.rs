@@ -3,6 +3,8 @@
 use client::body::{Described, ListWithoutPollers, OpenActivity};
 use history::event::{ActivityPausedCause, ChildPolicy};
 
+use super::limits::behind;
+
 /// Returns a line for each task list without pollers in which tasks of the run are waiting.
 pub(super) fn unpolled(run: &Described) -> Vec<String> {
     let line = |it: &ListWithoutPollers| {
@@ -22,6 +24,7 @@ pub(super) fn lines(run: &Described) -> String {
         format!("events     {}", run.history_length),
         format!("turn       {} on {}", run.turn, run.task_list),
     ];
+    lines.extend(behind(&run.behind, &run.task_list).map(|behind| format!("turn       {behind}")));
     let reason = super::workflow::close_reason(run.reason.as_deref(), run.details_line.as_deref());
     lines.extend(reason.map(|reason| format!("reason     {reason}")));
     lines.extend(unpolled(run).into_iter().map(|line| format!("waits      {line}")));
@@ -65,7 +68,7 @@ pub(super) fn lines(run: &Described) -> String {
             _ if it.paused.is_some() => "paused".to_owned(),
             (Some(_), _) => "started".to_owned(),
             (None, Some(at)) => format!("waits until {at} to be tried again"),
-            (None, None) => "waits for a runner".to_owned(),
+            (None, None) => behind(&it.behind, &it.task_list).unwrap_or_else(|| "waits for a runner".to_owned()),
         };
         let tried = tried(it);
         let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
@@ -239,6 +242,27 @@ next       {at}  TimerExpired `t` of event 6"
         );
         assert_eq!(lines(&described), expected);
     }
+
+    #[test]
+    fn the_limits_that_hold_tasks_back_are_shown() {
+        let (run, at) = ("01890000-0000-7000-8000-000000000001", "2026-01-01T00:00:00.000Z");
+        let hold =
+            |list: &str| json!([{ "limit": "max-running", "scope": "list", "name": list, "running": 20, "max": 20 }]);
+        let described = json!({
+            "workflowId": "w", "runId": run, "workflowType": "t", "taskList": "deciders", "status": "open",
+            "startedAt": at, "executionTimeout": "P365D", "tags": [], "cancelRequested": false, "stuck": false,
+            "awaiting": [], "version": 9, "historyLength": 12, "turn": "waiting", "behind": hold("deciders"),
+            "openActivities": [{
+                "activityId": "ship", "activityType": "ship", "taskList": "PCI", "scheduledEventId": 5,
+                "scheduledAt": at, "cancelRequested": false, "attempt": 1, "behind": hold("PCI"),
+            }],
+            "openTimers": [], "deadlines": [],
+        });
+        let text = lines(&serde_json::from_value(described).unwrap());
+        assert!(text.contains("\nturn       waits behind: 20 of 20 running on deciders\n"), "{text}");
+        assert!(text.contains("\nactivity   ship (ship) on PCI: waits behind: 20 of 20 running on PCI"), "{text}");
+    }
+
     #[test]
     fn it_is_said_why_a_run_stands_as_it_does() {
         let (run, at) = ("01890000-0000-7000-8000-000000000001", "2026-01-01T00:00:00.000Z");

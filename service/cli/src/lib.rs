@@ -21,6 +21,8 @@ mod failed;
 mod fsck;
 mod history;
 mod import;
+mod limit_group;
+mod limits;
 mod man;
 mod moved;
 mod options;
@@ -30,6 +32,7 @@ mod report;
 mod say;
 mod schedule;
 mod secret;
+mod task_list;
 mod tips;
 mod update;
 mod workflow;
@@ -71,6 +74,12 @@ pub enum CliCommand {
     /// Complete, fail, retry, pause, resume or change an open activity
     #[command(subcommand)]
     Activity(activity::ActivityCommands),
+    /// List and show task lists, limit, pause and resume them
+    #[command(subcommand)]
+    TaskList(task_list::TaskListCommand),
+    /// Create, list and delete groups of task lists that share limits
+    #[command(subcommand)]
+    LimitGroup(limit_group::LimitGroupCommand),
     /// Confirm the service's clock, and repair deadlines that it set while its clock was ahead
     #[command(subcommand)]
     Clock(clock::ClockCommand),
@@ -104,6 +113,8 @@ impl CliCommand {
             Self::Query(query) => query.run().await,
             Self::Update(update) => update.run().await,
             Self::Activity(activity) => activity.run().await,
+            Self::TaskList(lists) => lists.run().await,
+            Self::LimitGroup(groups) => groups.run().await,
             Self::Clock(clock) => clock.run().await,
             Self::Secret(secret) => secret.run().await,
             Self::Doctor(doctor) => return doctor.run().await,

@@ -263,12 +263,12 @@ async fn a_resumed_list_gives_tasks_to_waiting_polls_at_once() {
         let behind = json!({ "limit": "paused", "scope": "list", "name": "acts", "waiting": 2 });
         assert_eq!(shown["behind"], json!([behind]));
         let resumed = Instant::now();
-        assert_eq!(api.post(&format!("{ACTS}/resume"), &json!({})).await.json(200)["paused"], Value::Null);
+        assert_eq!(api.ask(Ask::new("POST", &format!("{ACTS}/resume"))).await.json(200)["paused"], Value::Null);
         for poll in polls {
             api.succeed(&poll.await.unwrap()).await;
         }
         fastest = fastest.min(resumed.elapsed());
-        api.post(&format!("{ACTS}/resume"), &json!({})).await.problem(409, "task-list-not-paused");
+        api.ask(Ask::new("POST", &format!("{ACTS}/resume"))).await.problem(409, "task-list-not-paused");
         api.post(&format!("{WORKFLOWS}/{id}/terminate"), &json!({})).await.json(200);
     }
     assert!(fastest < Duration::from_millis(50), "{fastest:?}");
@@ -531,7 +531,7 @@ async fn invalid_limits_are_refused_and_those_at_the_edge_are_not() {
     let of_long = format!("{DOMAIN}/task-lists/{long}/activity");
     api.put(&format!("{of_long}/limits"), &json!({ "maxRunning": 1 })).await.problem(413, "too-large");
     api.post(&format!("{of_long}/pause"), &json!({})).await.problem(413, "too-large");
-    api.post(&format!("{of_long}/resume"), &json!({})).await.problem(409, "task-list-not-paused");
+    api.ask(Ask::new("POST", &format!("{of_long}/resume"))).await.problem(409, "task-list-not-paused");
     api.post(&format!("{ACTS}/pause"), &json!({ "reason": long })).await.problem(413, "too-large");
     api.post(&format!("{ACTS}/pause"), &json!({ "why": "x" })).await.problem(400, "bad-json");
     api.put("/v1/domains/none/task-lists/l/activity/limits", &json!({})).await.problem(404, "unknown-domain");
@@ -568,9 +568,25 @@ async fn nodes_that_share_a_store_refuse_settings_of_lists() {
     let code = "task-list-settings-with-nodes";
     api.put(&format!("{ACTS}/limits"), &json!({ "maxRunning": 1 })).await.problem(409, code);
     api.post(&format!("{ACTS}/pause"), &json!({})).await.problem(409, code);
-    api.post(&format!("{ACTS}/resume"), &json!({})).await.problem(409, code);
+    api.ask(Ask::new("POST", &format!("{ACTS}/resume"))).await.problem(409, code);
     let group = format!("{DOMAIN}/limit-groups/g");
     api.put(&group, &json!({ "maxRunning": 1 })).await.problem(409, code);
     api.ask(Ask::new("DELETE", &group)).await.problem(409, code);
     assert_eq!(api.get(&format!("{DOMAIN}/limit-groups")).await.json(200), json!({ "groups": [] }));
+}
+
+#[tokio::test]
+async fn a_list_shows_its_50_busiest_keys() {
+    let api = Api::open().await;
+    api.limit(json!({ "perKey": { "maxRunning": 1 } })).await;
+    let of = |number: usize| keyed(&format!("a{number}"), "acts", Some(&format!("k{}", number % 51)));
+    api.scheduled("w", (0..102).map(of).collect()).await;
+    for _ in 0..51 {
+        api.taken("20").await.unwrap();
+    }
+    assert_eq!(api.next().await, None);
+    let list = api.runners("acts").await;
+    let count = |of: &str| list[of].as_array().unwrap().iter().filter(|it| it["scope"] == "key").count();
+    assert_eq!((count("uses"), count("behind")), (50, 50));
+    assert_eq!(list["waiting"], 51);
 }

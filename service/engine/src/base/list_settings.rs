@@ -20,7 +20,10 @@ pub const LIMITED_KEYS_MAX: usize = 100;
 pub const MAX_RUNNING_MAX: u32 = 100_000;
 
 /// Maximum of a rate per second. Our choice: more than one machine starts.
-pub const RATE_MAX: Factor = Factor::from_thousandths(1_000_000_000);
+pub const PER_SECOND_MAX: u32 = 1_000_000;
+
+/// [`PER_SECOND_MAX`] as a rate.
+pub const RATE_MAX: Factor = Factor::from_thousandths(PER_SECOND_MAX * 1_000);
 
 /// Minimum of a rate per second: one start in about a day. Our choice.
 pub const RATE_MIN: Factor = Factor::from_thousandths(1);

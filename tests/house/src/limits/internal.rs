@@ -116,6 +116,7 @@ pub const INTERNAL: &[Internal] = &[
         reason: "The same limit in another unit or for another reader: the page has the one that callers know.",
         constants: &[
             "service/src/http/socket.rs UNFINISHED_OF_ONE_MAX",
+            "service/engine/src/base/list_settings.rs RATE_MAX",
             "service/engine/src/lists/polls.rs SLOTS_MAX",
             "history/src/dialect.rs SWF_ACTIVITY_ID_CHARS_MAX",
             "history/src/limits.rs SWF_CONTEXT_BYTES_MAX",

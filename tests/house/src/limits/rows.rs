@@ -42,6 +42,7 @@ pub const SECTIONS: &[Section] = &[
     runs::MOVING,
     schedules::SCHEDULES,
     lists::TASKS,
+    lists::LIMITS,
     lists::RIDERS,
     registry::REGISTRY,
     registry::QUOTAS,

@@ -115,6 +115,89 @@ pub(super) const TASKS: Section = Section {
          from the store when their list is polled."],
 };
 
+pub(super) const LIMITS: Section = Section {
+    title: "Limits of task lists",
+    rows: &[
+        Row {
+            what: "Task lists with limits or a pause",
+            per: "domain",
+            constant: "service/engine/src/base/list_settings.rs LISTS_WITH_SETTINGS_MAX",
+            beyond: "409 `limit-exceeded`",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "a_domain_has_limits_for_200_lists_and_50_groups",
+            ..ROW
+        },
+        Row {
+            what: "Limit groups",
+            per: "domain",
+            constant: "service/engine/src/base/list_settings.rs LIMIT_GROUPS_MAX",
+            beyond: "409 `limit-exceeded`",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "a_domain_has_limits_for_200_lists_and_50_groups",
+            ..ROW
+        },
+        Row {
+            what: "Keys with separate limits",
+            per: "task list",
+            constant: "service/engine/src/base/list_settings.rs LIMITED_KEYS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "invalid_limits_are_refused_and_those_at_the_edge_are_not",
+            ..ROW
+        },
+        Row {
+            what: "`maxRunning`",
+            per: "limit",
+            constant: "service/engine/src/base/list_settings.rs MAX_RUNNING_MAX",
+            least: "1",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "invalid_limits_are_refused_and_those_at_the_edge_are_not",
+            ..ROW
+        },
+        Row {
+            what: "`perSecond` of a rate; at least 0.001",
+            per: "limit",
+            constant: "service/engine/src/base/list_settings.rs PER_SECOND_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "invalid_limits_are_refused_and_those_at_the_edge_are_not",
+            ..ROW
+        },
+        Row {
+            what: "`burst` of a rate",
+            per: "limit",
+            constant: "service/engine/src/base/list_settings.rs BURST_MAX",
+            least: "1",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "invalid_limits_are_refused_and_those_at_the_edge_are_not",
+            ..ROW
+        },
+        Row {
+            what: "`weight` of a key",
+            per: "key",
+            constant: "service/engine/src/base/list_settings.rs KEY_WEIGHT_MAX",
+            least: "1",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "invalid_limits_are_refused_and_those_at_the_edge_are_not",
+            ..ROW
+        },
+        Row {
+            what: "Keys, of those in use and of those with waiting tasks, that a description shows",
+            per: "task list",
+            constant: "service/engine/src/lists/report.rs KEYS_SHOWN_MAX",
+            beyond: "not shown",
+            tried_in: "service/tests/http/list_limits.rs",
+            test: "a_list_shows_its_50_busiest_keys",
+            ..ROW
+        },
+    ],
+    notes: &["Names of keys and groups have 1 to 256 characters. [Limit and \
+         pause a task list](limit-task-lists.md) describes the tasks."],
+};
+
 pub(super) const RIDERS: Section = Section {
     title: "Queries and updates",
     rows: &[
