@@ -88,7 +88,7 @@ impl Limits {
             let limits = SetListLimits { per_key, ..SetListLimits::default() };
             client.limit_list(LIST, TaskListKind::Decider, &limits).await?;
         }
-        self.start_runs(&client, has_keys).await?;
+        self.start_runs(&client, self.waiting, has_keys).await?;
         let bytes = service.process.memory_at_rest().await.unwrap_or_default();
         let began = Instant::now();
         let before = service.process.cpu_seconds().unwrap_or_default();
@@ -107,8 +107,8 @@ impl Limits {
         Ok(Waiting { bytes, micros_per_task })
     }
 
-    async fn start_runs(&self, client: &Client, has_keys: bool) -> Result<(), Failed> {
-        let (next, total, keys) = (Arc::new(AtomicU64::new(0)), self.waiting, self.keys.max(1));
+    async fn start_runs(&self, client: &Client, total: u64, has_keys: bool) -> Result<(), Failed> {
+        let (next, keys) = (Arc::new(AtomicU64::new(0)), self.keys.max(1));
         let progress = Arc::new(Progress::begin());
         let mut starters = tokio::task::JoinSet::new();
         for _ in 0..self.concurrency.max(1) {
@@ -150,7 +150,7 @@ impl Limits {
             SetListLimits { rate: Some(SetStartRate { per_second, burst: Some(BURST) }), ..SetListLimits::default() };
         client.limit_list(LIST, TaskListKind::Decider, &limits).await?;
         let runs = u64::from(PER_SECOND) * (self.seconds + 2);
-        Self { waiting: runs, ..self }.start_runs(&client, false).await?;
+        self.start_runs(&client, runs, false).await?;
         // The burst and the seconds since the limit was set must not count.
         take(&client).await?;
         let (began, mut seconds) = (Instant::now(), Vec::new());
@@ -188,6 +188,6 @@ async fn take(client: &Client) -> Result<(), Failed> {
     let task = task.ok_or_else(|| other("no task came in 10 s".to_owned()))?;
     let decisions = vec![Decision::from(SucceedWorkflow::default())];
     let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
-    client.complete_turn(&task.task_token, &complete, Patience::For(Duration::from_secs(10))).await?;
+    client.complete_turn(&task.token, &complete, Patience::For(Duration::from_secs(10))).await?;
     Ok(())
 }
