@@ -445,6 +445,16 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
             (run.started.retry, run.started.attempt) = (Some(retry()), Some(2));
             run
         }),
+        ("open-key".to_owned(), {
+            let mut run = run();
+            run.started.concurrency_key = text("customer-7");
+            let mut activities: BTreeMap<_, _> = (*run.activities).clone();
+            for activity in activities.values_mut().take(1) {
+                Arc::make_mut(activity).concurrency_key = text("visa");
+            }
+            run.activities = activities.into();
+            run
+        }),
         ("open-scheduled".to_owned(), {
             let mut run = run();
             run.started.schedule = Some(scheduled());
