@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Level;
 use crate::http::{Answer, AppState, BODY_BYTES_MAX, Json, NODE_SCHEME, Refused, Routes, TURN_BYTES_MAX, json};
 use engine::{
-    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
+    Engine, Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers,
     RejectedUpdate, StrayAnswer, numbers,
 };
 
@@ -107,20 +107,23 @@ async fn asked(State(engine): AppState, PeerMessage(forwarded): PeerMessage<Forw
     Ok(json(StatusCode::OK, &engine.request_reply().query_for_node(forwarded).await))
 }
 
-async fn judged(State(engine): AppState, PeerMessage(lent): PeerMessage<LentUpdate>) -> Answer {
-    Ok(json(StatusCode::OK, &engine.request_reply().judge_for_node(lent).await))
+async fn validate(State(engine): AppState, PeerMessage(lent): PeerMessage<LentUpdate>) -> Answer {
+    Ok(json(StatusCode::OK, &engine.request_reply().validate_for_node(lent).await))
 }
 
 async fn recorded(State(engine): AppState, PeerMessage(answer): PeerMessage<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &engine.tasks().record_for_node(answer).await))
 }
 
-async fn given_up(State(engine): AppState, PeerMessage(rejected): PeerMessage<RejectedUpdate>) -> Answer {
-    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().give_up_for_node(rejected) }))
+async fn withdrawn(State(engine): AppState, PeerMessage(rejected): PeerMessage<RejectedUpdate>) -> Answer {
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().withdraw_for_node(rejected) }))
 }
 
-async fn said(State(engine): AppState, PeerMessage(said): PeerMessage<StrayAnswer, TURN_BYTES_MAX>) -> Answer {
-    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().deliver_answers(said) }))
+async fn query_results(
+    State(engine): AppState,
+    PeerMessage(answer): PeerMessage<StrayAnswer, TURN_BYTES_MAX>,
+) -> Answer {
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().deliver_answers(answer) }))
 }
 
 /// Returns the routes of calls between nodes.
@@ -129,10 +132,10 @@ pub(super) fn routes() -> Routes {
         .post("/nodes/waiting", Level::Node, waiting)
         .post("/nodes/offer", Level::Node, offered)
         .post("/nodes/query", Level::Node, asked)
-        .post("/nodes/judge", Level::Node, judged)
+        .post("/nodes/validate-update", Level::Node, validate)
         .post("/nodes/record", Level::Node, recorded)
-        .post("/nodes/given-up", Level::Node, given_up)
-        .post("/nodes/said", Level::Node, said)
+        .post("/nodes/withdraw-update", Level::Node, withdrawn)
+        .post("/nodes/query-results", Level::Node, query_results)
         .post("/nodes/lost", Level::Node, lost)
 }
 
@@ -312,8 +315,8 @@ impl Peers for HttpTransport {
         read(&answer)
     }
 
-    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
-        let answer = self.call_within(format!("{node}/nodes/judge"), lent, lent.wait + PEER_WAIT).await?;
+    async fn validate(&self, node: &str, lent: &LentUpdate) -> Result<FromValidator, String> {
+        let answer = self.call_within(format!("{node}/nodes/validate-update"), lent, lent.wait + PEER_WAIT).await?;
         read(&answer)
     }
 
@@ -322,13 +325,13 @@ impl Peers for HttpTransport {
         read(&answer)
     }
 
-    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
-        let answer = self.call(format!("{node}/nodes/given-up"), rejected).await?;
+    async fn withdraw_update(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+        let answer = self.call(format!("{node}/nodes/withdraw-update"), rejected).await?;
         read(&answer).map(|IsTaken { taken }| taken)
     }
 
-    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
-        let answer = self.call(format!("{node}/nodes/said"), said).await?;
+    async fn deliver_results(&self, node: &str, answer: &StrayAnswer) -> Result<bool, String> {
+        let answer = self.call(format!("{node}/nodes/query-results"), query_results).await?;
         read(&answer).map(|IsTaken { taken }| taken)
     }
 }

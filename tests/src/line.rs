@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{
-    Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
+    Engine, Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers,
     RejectedUpdate, StrayAnswer,
 };
 
@@ -108,9 +108,9 @@ impl Peers for From {
         self.line.still(node).await.map(|()| answer)
     }
 
-    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
+    async fn validate(&self, node: &str, lent: &LentUpdate) -> Result<FromValidator, String> {
         self.line.pass().await?;
-        let answer = self.line.node(node)?.request_reply().judge_for_node(lent.clone()).await;
+        let answer = self.line.node(node)?.request_reply().validate_for_node(lent.clone()).await;
         self.line.still(node).await.map(|()| answer)
     }
 
@@ -120,13 +120,13 @@ impl Peers for From {
         self.line.still(node).await.map(|()| recorded)
     }
 
-    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+    async fn withdraw_update(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
         self.line.pass().await?;
-        let has_given_up = self.line.node(node)?.request_reply().give_up_for_node(rejected.clone());
+        let has_given_up = self.line.node(node)?.request_reply().withdraw_for_node(rejected.clone());
         self.line.still(node).await.map(|()| has_given_up)
     }
 
-    async fn say(&self, node: &str, answers: &StrayAnswer) -> Result<bool, String> {
+    async fn deliver_results(&self, node: &str, answers: &StrayAnswer) -> Result<bool, String> {
         self.line.pass().await?;
         let is_known = self.line.node(node)?.request_reply().deliver_answers(answers.clone());
         self.line.still(node).await.map(|()| is_known)

@@ -671,9 +671,6 @@ mod queries {
         service.signal("1", "add", &3).unwrap();
         assert_eq!(service.query("1", "sum", &()), Ok(3_u64), "it reflects every acknowledged event");
         service.signal("1", "close", &()).unwrap();
-        let before = service.history("1").len();
-        assert_eq!(service.query("1", "sum", &()), Ok(3_u64));
-        assert!(service.history("1").len() >= before);
         let before = service.history("1").to_vec();
         assert_eq!(service.query("1", "sum", &()), Ok(3_u64));
         assert_eq!(service.history("1"), before, "a query is read-only");

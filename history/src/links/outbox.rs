@@ -193,8 +193,8 @@ impl Outbox {
         place.is_some()
     }
 
-    /// If the next round is more than the longest delay away, moves it to the shortest delay after `now`. Returns
-    /// `true` if the time changed.
+    /// Moves the next round of deliveries to the shortest delay after `now` if it is further away than the longest
+    /// delay. Returns `true` if the time changed.
     pub(crate) fn expedite(&mut self, now: Timestamp) -> bool {
         let soon = now.plus(limits::EFFECT_WAIT_MAX);
         let is_late = self.next_at().is_some_and(|at| at > soon);

@@ -140,7 +140,7 @@ mod tests {
     use crate::limits;
     use crate::scene::{Scene, cancel_timer, check, complete, pause, resume, scene, signal, stop, success, timer};
 
-    /// Returns a run with a held turn and no timer.
+    /// Returns a run without a timer, whose turn a decider has.
     fn not_set() -> Scene {
         scene().take()
     }

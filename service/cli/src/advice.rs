@@ -19,7 +19,7 @@ pub(crate) fn advice(problem: &Problem) -> String {
     match problem.code.as_str() {
         // The problem contains the names of the known queries, which come from the decider.
         "unknown-query" => match known(problem) {
-            Some(known) => format!("correct the name; the decider knows {known}"),
+            Some(known) => format!("correct the name; the decider answers {known}"),
             None => "correct the name".to_owned(),
         },
         // If this file has no text for a code, the service's advice is shown. A newer service may report codes that
@@ -31,16 +31,22 @@ pub(crate) fn advice(problem: &Problem) -> String {
 /// Returns advice about a TLS connection that has failed.
 pub(crate) fn of_tls(problem: &TlsProblem) -> &'static str {
     match problem {
-        TlsProblem::UnknownAuthority => "--ca-file or BATON_CA_FILE names the certificates of an authority of your own",
-        TlsProblem::OtherName { .. } => "--url or BATON_URL: ask for it by a name that its certificate has",
-        TlsProblem::Expired => "the service's operator renews it; this machine's clock may be ahead",
-        TlsProblem::NotYetValid => "this machine's clock may be behind",
-        TlsProblem::NotEncrypted => "--url or BATON_URL: it may be http:// there, or another program's port",
-        TlsProblem::CertificateWanted => "--client-cert and --client-key show one",
-        TlsProblem::CertificateRefused(_) => {
-            "--client-cert and --client-key: show one that is good, of an authority that the service takes"
+        TlsProblem::UnknownAuthority => {
+            "set --ca-file or BATON_CA_FILE to the certificates of the authority that signed the service's certificate"
         }
-        TlsProblem::BadCertificate(_) | TlsProblem::Other(_) => "the service's log may say more",
+        TlsProblem::OtherName { .. } => "set --url or BATON_URL to a name that is in the service's certificate",
+        TlsProblem::Expired => {
+            "the service's operator must renew the certificate, unless this machine's clock is ahead"
+        }
+        TlsProblem::NotYetValid => "this machine's clock may be behind",
+        TlsProblem::NotEncrypted => {
+            "check --url or BATON_URL: the service may use http://, or the port may belong to another program"
+        }
+        TlsProblem::CertificateWanted => "set --client-cert and --client-key",
+        TlsProblem::CertificateRefused(_) => {
+            "set --client-cert and --client-key to a valid certificate of an authority that the service accepts"
+        }
+        TlsProblem::BadCertificate(_) | TlsProblem::Other(_) => "the service's log may have details",
     }
 }
 
@@ -104,71 +110,71 @@ fn of_runs(code: &str) -> Option<&'static str> {
     Some(match code {
         "workflow-already-open" => "use the open run (`--conflict use-existing` does), or choose another workflow id",
         "workflow-id-reuse-refused" => "choose another workflow id, or start with `--reuse allow-duplicate`",
-        "unknown-workflow" => {
-            "`baton workflow list` shows those that there are; runs are forgotten after their retention"
-        }
-        "unknown-run" => "correct --run, or leave it out for the newest run",
-        "run-not-current" => "leave --run out to reach the current run",
-        "run-open" => "end it first; `--terminate` does so with the same command",
+        "unknown-workflow" => "`baton workflow list` lists the runs; closed runs are deleted after their retention",
+        "unknown-run" => "correct --run, or omit it to use the newest run",
+        "run-not-current" => "omit --run to use the current run",
+        "run-open" => "close the run first, or repeat the command with `--terminate`",
         "bad-history" => {
-            "export it again, from a service of no later version than this one; open runs stay where they are"
+            "export the run again, from a service that is not newer than this one; open runs cannot be moved"
         }
         "history-mismatch" => {
-            "compare `baton history` of both services; `baton workflow delete --run` removes the one that is there, \
-                if it is the wrong one"
+            "compare `baton history` of both services; if the existing run is the wrong one, delete it with \
+                `baton workflow delete --run`"
         }
         "clock-suspect" => {
-            "correct the clocks of all nodes (NTP); where they are right: `baton clock confirm`, then the same \
-                command again"
+            "correct the clocks of all nodes (NTP); if they are right, run `baton clock confirm`; then repeat the \
+                command"
         }
-        "run-closed" => "nothing more can happen to this run; start another one",
-        "run-paused" => "`baton workflow resume` has it go on",
-        "already-paused" => "nothing is left to do; `resume` has it go on",
-        "not-paused" => "nothing is left to do: it goes on",
+        "run-closed" => "a closed run cannot change; start another one",
+        "run-paused" => "resume it with `baton workflow resume`",
+        "already-paused" => "nothing to do; `resume` continues it",
+        "not-paused" => "nothing to do; it is not paused",
         "run-too-large" => {
-            "have fewer activities and timers open at once, or shorter names; of a schedule, fewer times that wait"
+            "open fewer activities and timers at once, or use shorter names; for a schedule, let fewer actions wait"
         }
-        "state-limit" => "wait until some of what is open in the run is over, then ask again",
+        "state-limit" => "wait until some of the run's open activities, timers or children have closed, then retry",
         "activity-closed" => {
-            "`baton workflow show` lists the open activities, `baton history` what became of the others"
+            "`baton workflow show` lists the open activities, and `baton history` shows how the others ended"
         }
-        "activity-not-retryable" => "`baton workflow show` says how its open activities stand",
-        "invalid-reset-point" => "choose one of those with --at",
-        "reset-not-possible" => "choose another event with --at; `baton history` shows them",
-        "version-mismatch" => "look at it again, and take the tag that it has now",
-        "query-failed" => "read the reason; the run goes on as if nothing had been asked",
+        "activity-not-retryable" => "`baton workflow show` shows the state of its open activities",
+        "invalid-reset-point" => "choose one of these events with --at",
+        "reset-not-possible" => "choose another event with --at; `baton history` lists the events",
+        "version-mismatch" => "describe the run again and use its new version",
+        "query-failed" => "see the reason; the run is not affected",
         "query-timed-out" => {
-            "ask again, with a longer --wait; see to it that a decider polls the run's list and answers queries"
+            "retry with a longer --wait; make sure that a decider polls the run's task list and answers queries"
         }
-        "too-many-waiting" => "ask again after a moment",
-        "update-rejected" => "read the reason; nothing of it is recorded",
-        "update-failed" => "read the reason; the history has the update",
+        "too-many-waiting" => "retry after a moment",
+        "update-rejected" => "see the reason; nothing is recorded",
+        "update-failed" => "see the reason; the update is in the history",
         "update-timed-out" => {
-            "ask again with the same --id; see to it that a decider polls the run's list and takes updates"
+            "retry with the same --id; make sure that a decider polls the run's task list and accepts updates"
         }
-        "open-updates-limit" => "wait until the run has answered some of them",
+        "open-updates-limit" => "wait until the run has completed some of them, then retry",
         "bad-token"
         | "cancel-not-requested"
         | "query-task-lost"
         | "turn-completed"
         | "turn-lost"
         | "update-already-accepted"
-        | "unknown-update" => "deciders and runners are told this; they drop their answer and poll again",
+        | "unknown-update" => "this error is for deciders and runners, which must drop their answer and poll again",
         _ => return None,
     })
 }
 
 fn of_others(code: &str) -> Option<&'static str> {
     Some(match code {
-        "unknown-domain" => "`baton domain create` makes one, `baton domain list` shows those that there are",
-        "domain-exists" => "use it",
-        "domain-deprecated" => "use another domain; `baton domain list` shows those that there are",
+        "unknown-domain" => "create it with `baton domain create`, or choose one from `baton domain list`",
+        "domain-exists" => "use the existing domain, or choose another name",
+        "domain-deprecated" => "use another domain; `baton domain list` lists them",
         "domain-in-use" => {
-            "`baton domain deprecate`, `workflow delete` and `schedule delete` make it ready; closed runs go after \
-                their retention"
+            "deprecate it (`baton domain deprecate`), delete its schedules, and delete its runs or wait for their \
+                retention"
         }
-        "unknown-type" | "type-deprecated" => "correct the name of the type; types with a version are registered first",
-        "type-exists" => "use it, or register another version",
+        "unknown-type" | "type-deprecated" => {
+            "correct the name of the type; a type with a version must be registered first"
+        }
+        "type-exists" => "use the existing type, or register another version",
         "type-in-use" => "deprecate it first",
         "schedule-exists" => "choose another id, or delete this one first",
         "unknown-schedule" => "`baton schedule list` shows those that there are",
@@ -188,48 +194,51 @@ fn of_others(code: &str) -> Option<&'static str> {
 fn of_access(code: &str) -> Option<&'static str> {
     Some(match code {
         "credential-expired" | "credential-not-yet-valid" | "credential-revoked" => {
-            "give another secret or token with --secret-file or BATON_SECRET; `baton credential list` shows when each \
+            "use another secret or token with --secret-file or BATON_SECRET; `baton credential list` shows when each \
                 secret is valid"
         }
-        "token-refused" => "give another token of its issuer with --secret-file or BATON_SECRET",
+        "token-refused" => "use another token of the issuer with --secret-file or BATON_SECRET",
         "certificate-refused" => {
-            "show another with --client-cert and --client-key, or give a credential's secret with --secret-file or \
+            "use another certificate with --client-cert and --client-key, or a credential's secret with --secret-file or \
                 BATON_SECRET"
         }
-        "unauthorized" | "too-many-failed-attempts" => "give a credential's secret with --secret-file or BATON_SECRET",
+        "unauthorized" => {
+            "check the secret in --secret-file or BATON_SECRET; `baton credential list` lists the credentials"
+        }
+        "too-many-failed-attempts" => "wait a second, and check the secret in --secret-file or BATON_SECRET",
         "forbidden" => {
-            "give the secret of a credential that may with --secret-file or BATON_SECRET; whoever looks after the \
-                service knows which"
+            "use a credential with this permission, with --secret-file or BATON_SECRET; the service's operator can \
+                create one"
         }
         "session-expired" | "csrf-token-missing" => {
-            "give a credential's secret with --secret-file or BATON_SECRET: a program needs no session"
+            "use a credential's secret with --secret-file or BATON_SECRET; programs need no session"
         }
-        "cross-site" => "--url or BATON_URL: what stands before the service there makes this look like a web page's",
+        "cross-site" => {
+            "check --url or BATON_URL: a proxy in front of the service makes this request look like one from a web page"
+        }
         "misdirected-request" => {
-            "--url or BATON_URL: ask for it as localhost, or have it started with this name in --allowed-hosts"
+            "set --url or BATON_URL to localhost, or start the service with this name in --allowed-hosts"
         }
-        "tls-required" => "--url or BATON_URL: it begins with https:// there",
+        "tls-required" => "set --url or BATON_URL to an address with https://",
         _ => return None,
     })
 }
 
 fn of_calls(code: &str) -> Option<&'static str> {
     Some(match code {
-        "outcome-unknown" | "overloaded" => "ask again; with --key, where a command has it, that is always safe",
-        "quota-exceeded" => "ask again after a moment; whoever looks after the service may raise the limit",
+        "outcome-unknown" | "overloaded" => "retry; if the command has --key, a retry with the same key is always safe",
+        "quota-exceeded" => "retry after a moment; the service's operator can raise the limit",
         "insufficient-storage" => {
-            "ask again later; whoever looks after the service makes room on its disk, or starts it with a lower \
+            "retry later; the service's operator must free space on its disk, or start it with a lower \
                 --disk-reserve"
         }
-        "disk-full" => {
-            "ask again later; whoever looks after the service makes room on its disk, or deletes closed runs"
-        }
-        "stopping" | "unavailable" | "request-timeout" => "ask again after a moment",
-        "audit-log-unavailable" => "ask again after a moment; the service's log has the cause",
-        "invalid-field" => "correct it",
-        "too-large" => "make it smaller, or keep the content elsewhere and pass where it is",
-        "headers-too-large" => "give fewer or shorter options",
-        "bad-page" => "list from the beginning",
+        "disk-full" => "retry later; the service's operator must free space on its disk, or delete closed runs",
+        "stopping" | "unavailable" | "request-timeout" => "retry after a moment",
+        "audit-log-unavailable" => "retry after a moment; the service's log shows the cause",
+        "invalid-field" => "correct the value",
+        "too-large" => "shorten it, or store the content elsewhere and pass a reference",
+        "headers-too-large" => "use fewer or shorter options",
+        "bad-page" => "repeat the command without the page",
         "bad-json"
         | "bad-query"
         | "bad-header"
@@ -237,10 +246,10 @@ fn of_calls(code: &str) -> Option<&'static str> {
         | "unknown-path"
         | "method-not-allowed"
         | "unsupported-media-type" => {
-            "this `baton` and the service may be of different versions; `baton --version` tells one, the service's \
-                log the other"
+            "this `baton` and the service may have different versions; compare `baton --version` with the first \
+                line of the service's log"
         }
-        "corrupt" => "tell whoever looks after the service; `baton fsck` says more",
+        "corrupt" => "report it to the service's operator; `baton fsck` shows details",
         "internal" => "report it, with the service's log",
         _ => return None,
     })
@@ -325,7 +334,7 @@ mod tests {
     #[test]
     fn an_unknown_query_is_answered_with_the_known_names() {
         let unknown = problem("unknown-query", "", "`known` has those", json!({"known": ["total", "status"]}));
-        assert_eq!(advice(&unknown), "correct the name; the decider knows `total`, `status`");
+        assert_eq!(advice(&unknown), "correct the name; the decider answers `total`, `status`");
         assert_eq!(advice(&problem("unknown-query", "", "", json!({"known": []}))), "correct the name");
     }
 }

@@ -210,9 +210,9 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     Prepared { next, parts }
 }
 
-/// Removes the first `count` events, which a new run copies from another run. Returns the new run's tail, the id of the
-/// tail's first event, and parts with the copied events that are not in the tail. The result depends only on the copied
-/// events, so that all nodes that write this run write the same parts.
+/// Takes the first `count` events, which a new run copies from another run, out of the events of the commit. Returns
+/// the new run's tail, the id of the tail's first event, and parts with the copied events that are not in the tail. The
+/// result depends only on the copied events, so that all nodes that write this run write the same parts.
 fn copy(
     events: &mut Vec<Event>,
     count: usize,

@@ -54,7 +54,7 @@ pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
 pub use lists::report::{HeldTask, ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
-    Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
+    Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     StrayAnswer,
 };
 pub use nodes::{Node, Nodes};

@@ -101,23 +101,23 @@ fn page(url: &str) -> String {
 </head>
 <body>
 <h1>Baton {VERSION}</h1>
-<p>This is a Baton service: it keeps the histories of workflows, and hands out what is to be decided and to be done.
-It is talked to over REST and from the command line; its console in the browser is left out here.</p>
+<p>This is a Baton service: it stores the histories of workflows and dispatches decider tasks and activity tasks. Use it
+over REST or with the command line. The web console is disabled (<code>--no-console</code>).</p>
 <h2>Start a workflow</h2>
 <pre>curl -s {url}/v1/domains/default/workflows -H 'content-type: application/json'   -d '{{"workflowId": "hello-1", "workflowType": "hello", "taskList": "hello"}}'</pre>
-<p>It waits until a decider polls its task list. <code>README.md</code> of the source goes on from here, with nothing but
-curl; <code>docs/rest.md</code> has every call. Where the service asks for credentials, add
+<p>The workflow waits until a decider polls its task list. <code>README.md</code> in the source continues from here with
+curl, and <a href="/docs">/docs</a> describes every call. If credentials are configured, add
 <code>-H 'authorization: Bearer &lt;secret&gt;'</code>.</p>
-<h2>Look at what runs</h2>
+<h2>List and show workflows</h2>
 <pre>baton workflow list{option}
 baton workflow show hello-1{option}
 baton history hello-1{option}</pre>
 <h2>For programs</h2>
 <ul>
-<li><a href="/openapi.json">/openapi.json</a>: the API, described</li>
-<li><a href="/metrics">/metrics</a>: figures for Prometheus</li>
-<li><a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a>: whether it lives, whether it takes work</li>
-<li><code>POST /</code>: the wire of Amazon SWF (<code>docs/swf.md</code>)</li>
+<li><a href="/openapi.json">/openapi.json</a>: description of the API (OpenAPI)</li>
+<li><a href="/metrics">/metrics</a>: metrics for Prometheus</li>
+<li><a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a>: liveness and readiness</li>
+<li><code>POST /</code>: the protocol of Amazon SWF</li>
 </ul>
 </body>
 </html>

@@ -284,14 +284,14 @@ fn messages(run_id: &str, token: &str) -> Vec<(&'static str, Value)> {
         ("/nodes/waiting", json!({ "at": "http://127.0.0.1:1", "list": list })),
         ("/nodes/offer", json!({ "by": "http://127.0.0.1:1", "offer": offer })),
         ("/nodes/query", with(json!({ "name": "q", "wait": wait }))),
-        ("/nodes/judge", with(json!({ "asked": { "updateId": "u", "name": "n" }, "wait": wait }))),
+        ("/nodes/validate-update", with(json!({ "asked": { "updateId": "u", "name": "n" }, "wait": wait }))),
         (
             "/nodes/record",
             json!({ "token": token, "what": { "failed": { "reason": "r" } }, "results": [], "updates": [] }),
         ),
-        ("/nodes/given-up", with(json!({ "updateId": "u" }))),
+        ("/nodes/withdraw-update", with(json!({ "updateId": "u" }))),
         (
-            "/nodes/said",
+            "/nodes/query-results",
             with(json!({
                 "scheduledEventId": 2, "startedEventId": 3, "queryOnly": true, "version": 3, "outcomes": [],
             })),

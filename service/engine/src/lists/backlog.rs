@@ -167,7 +167,7 @@ pub(crate) fn key_of(list: &ListKey, run: &HeadKey) -> HeadKey {
     HeadKey { domain: domain_of(list), workflow_id: Arc::clone(&run.workflow_id) }
 }
 
-/// Returns the head of a row. The head replaces `before`, the head of an existing row.
+/// Returns the stored form of a backlog row. `before` is the existing row that it will overwrite, if there is one.
 pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
     let row = before.and_then(|before| before.row.clone()).unwrap_or_else(|| Row {
         workflow_type: "".into(),

@@ -104,7 +104,7 @@ pub struct LentUpdate {
 #[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum FromJudge {
+pub enum FromValidator {
     /// The update was accepted and completed.
     Done {
         /// Id of the update's UpdateCompleted event.
@@ -215,15 +215,15 @@ pub trait Peers: Send + Sync + 'static {
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String>;
 
     /// Lends an update to a node, so that a decider of that node validates it.
-    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String>;
+    async fn validate(&self, node: &str, lent: &LentUpdate) -> Result<FromValidator, String>;
 
     /// Passes a decider's answer to the node that holds the turn's updates.
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String>;
 
     /// Notifies a node that an update was rejected. Returns true if no decider has received the update from that node.
-    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
+    async fn withdraw_update(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
 
     /// Passes a decider's query results to the node that holds the queries. Returns true if a caller of that node
     /// waited for any of the results.
-    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
+    async fn deliver_results(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
 }

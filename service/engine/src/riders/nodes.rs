@@ -28,7 +28,7 @@ use crate::riders::submitted::{SubmittedUpdate, UpdateSubmission};
 use crate::riders::task::RequestReply;
 use crate::run::request::Alone;
 use crate::{
-    Forwarded, FromJudge, FromNode, LentUpdate, QueryOutcome, Refusal, RejectedUpdate, RunRef, SeenVersion,
+    Forwarded, FromNode, FromValidator, LentUpdate, QueryOutcome, Refusal, RejectedUpdate, RunRef, SeenVersion,
     StrayAnswer, TurnToken,
 };
 
@@ -61,7 +61,7 @@ const ALIVE_EVERY: Duration = Duration::from_secs(2);
 /// time.
 const MARGIN: Duration = Duration::from_millis(100);
 
-impl From<UpdateTurnOutcome> for FromJudge {
+impl From<UpdateTurnOutcome> for FromValidator {
     fn from(heard: UpdateTurnOutcome) -> Self {
         match heard {
             UpdateTurnOutcome::Done { event_id, version, result } => Self::Done { event_id, version, result },
@@ -210,21 +210,21 @@ impl RequestReply {
         in_doubt: &AtomicBool,
     ) {
         let judged = match self.lists.elsewhere.peers() {
-            None => Ok(FromJudge::Withdrawn),
-            Some(peers) => self.await_reply_while_alive(node, peers.judge(node, &lent)).await,
+            None => Ok(FromValidator::Withdrawn),
+            Some(peers) => self.await_reply_while_alive(node, peers.validate(node, &lent)).await,
         };
         // `in_doubt` must be set before a task of this node can take the update again.
-        if matches!(judged, Ok(FromJudge::Held) | Err(_)) {
+        if matches!(judged, Ok(FromValidator::Held) | Err(_)) {
             in_doubt.store(true, Ordering::Relaxed);
         }
         let heard = match judged {
-            Ok(FromJudge::Done { event_id, version, result }) => {
+            Ok(FromValidator::Done { event_id, version, result }) => {
                 Some(UpdateTurnOutcome::Done { event_id, version, result })
             }
-            Ok(FromJudge::Recorded) => Some(UpdateTurnOutcome::Accepted),
-            Ok(FromJudge::Rejected { reason, details }) => Some(UpdateTurnOutcome::Rejected { reason, details }),
-            Ok(FromJudge::Unanswered) => Some(UpdateTurnOutcome::Unanswered),
-            Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
+            Ok(FromValidator::Recorded) => Some(UpdateTurnOutcome::Accepted),
+            Ok(FromValidator::Rejected { reason, details }) => Some(UpdateTurnOutcome::Rejected { reason, details }),
+            Ok(FromValidator::Unanswered) => Some(UpdateTurnOutcome::Unanswered),
+            Ok(FromValidator::Withdrawn | FromValidator::Held) => None,
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
                 self.lists.elsewhere.forget(list, node);
@@ -270,7 +270,7 @@ impl RequestReply {
     }
 
     /// Lets a decider of this node validate an update that another node has lent.
-    pub async fn judge_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromJudge {
+    pub async fn validate_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromValidator {
         let LentUpdate { domain, workflow_id, run_id, asked, wait } = lent;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let deadline = Instant::now() + wait;
@@ -281,10 +281,10 @@ impl RequestReply {
         match self.runs.submit(&key, |reply| Alone::Update { run_id: Some(run_id), update, reply }).await {
             Ok(UpdateSubmission::Known(_, heard)) => return heard.into(),
             Ok(UpdateSubmission::Waits(..) | UpdateSubmission::Started(..)) => {}
-            Ok(UpdateSubmission::Continued) => return FromJudge::Withdrawn,
+            Ok(UpdateSubmission::Continued) => return FromValidator::Withdrawn,
             Err(refusal) => {
                 tracing::debug!(%refusal, "an update of another node is not judged here");
-                return FromJudge::Withdrawn;
+                return FromValidator::Withdrawn;
             }
         }
         let part = self.riders.part(&key, caller);
@@ -302,10 +302,10 @@ impl RequestReply {
             }
             // Withdraws the update if no task has taken it. If it is no longer among the riders, it has been answered.
             if part.leave_if_waiting() {
-                return FromJudge::Withdrawn;
+                return FromValidator::Withdrawn;
             }
             if self.background.is_stopping() || Instant::now() >= deadline {
-                return FromJudge::Held;
+                return FromValidator::Held;
             }
             // A decider has the update, or its answer is about to arrive. This node therefore continues to wait.
             give_up = deadline.min(Instant::now() + LENT_WAIT);
@@ -314,7 +314,7 @@ impl RequestReply {
 
     /// Handles another node's message about the rejection of an update. Returns true if no decider has received the
     /// update from this node.
-    pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
+    pub fn withdraw_for_node(&self, rejected: RejectedUpdate) -> bool {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
         let key = HeadKey::new(&*domain, &*workflow_id);
         let heard = match reason {
@@ -349,7 +349,7 @@ impl RequestReply {
             outcomes,
             otherwise,
         };
-        peers.say(node, &said).await.unwrap_or_else(|error| {
+        peers.deliver_results(node, &said).await.unwrap_or_else(|error| {
             tracing::debug!(error, node, "what a decider said could not be passed on");
             false
         })

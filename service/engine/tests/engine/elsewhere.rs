@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{
-    Clock as _, DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName,
+    Clock as _, DeciderTask, Delivery, Engine, Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName,
     Offer, PassedAnswer, Peers, Poll, RejectedUpdate, StrayAnswer, Unpolled,
 };
 use simulation::stores::fresh;
@@ -81,8 +81,8 @@ impl Peers for From {
         Ok(self.line.node(node)?.request_reply().query_for_node(forwarded.clone()).await)
     }
 
-    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
-        let judged = self.line.node(node)?.request_reply().judge_for_node(lent.clone()).await;
+    async fn validate(&self, node: &str, lent: &LentUpdate) -> Result<FromValidator, String> {
+        let judged = self.line.node(node)?.request_reply().validate_for_node(lent.clone()).await;
         // A node that has vanished in the meantime does not reply.
         self.line.node(node).map(|_| judged)
     }
@@ -91,12 +91,12 @@ impl Peers for From {
         Ok(self.line.node(node)?.tasks().record_for_node(answer.clone()).await)
     }
 
-    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+    async fn withdraw_update(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
         self.line.asked.lock().unwrap().push(node.to_owned());
-        Ok(self.line.node(node)?.request_reply().give_up_for_node(rejected.clone()))
+        Ok(self.line.node(node)?.request_reply().withdraw_for_node(rejected.clone()))
     }
 
-    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
+    async fn deliver_results(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         Ok(self.line.node(node)?.request_reply().deliver_answers(said.clone()))
     }
 }

@@ -44,8 +44,8 @@ impl Default for SwfQuotas {
 /// are added to it. If counting is not billed, runs are counted each time. Our choice.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
-/// Maximum age of a billed count that leaves no capacity for another run. Our choice: not zero, because a caller that
-/// repeats a refused start must not cause a count each time.
+/// Maximum time for which a count is reused if it was billed and shows that a domain has reached its limit. Our choice:
+/// not zero, because a caller that repeats a refused start must not cause a count each time.
 const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
 /// Time for which capacity is reserved for a child that a decider has requested and that has not started. Our choice: a

@@ -64,7 +64,7 @@ async fn all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUp
     let mut asked = JoinSet::new();
     for node in nodes.others() {
         let (peers, rejected) = (Arc::clone(peers), rejected.clone());
-        asked.spawn(async move { peers.give_up(&node, &rejected).await });
+        asked.spawn(async move { peers.withdraw_update(&node, &rejected).await });
     }
     let all = async {
         let mut all = Some(true);
