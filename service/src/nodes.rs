@@ -331,8 +331,8 @@ impl Peers for HttpTransport {
     }
 
     async fn deliver_results(&self, node: &str, answer: &StrayAnswer) -> Result<bool, String> {
-        let answer = self.call(format!("{node}/nodes/query-results"), query_results).await?;
-        read(&answer).map(|IsTaken { taken }| taken)
+        let taken = self.call(format!("{node}/nodes/query-results"), answer).await?;
+        read(&taken).map(|IsTaken { taken }| taken)
     }
 }
 
