@@ -87,7 +87,7 @@ impl Paths {
     /// Returns the refusal of `CONNECT`, with which a client tries to use the service as a proxy.
     pub(crate) fn no_proxy(&self) -> Refused {
         let names = self.all_names();
-        let detail = format!("this service is no proxy; its paths take {}, found `CONNECT`", listed(&names));
+        let detail = format!("this service is not a proxy; its paths take {}, found `CONNECT`", listed(&names));
         Refused::Method { detail, allow: allow(&names) }
     }
 

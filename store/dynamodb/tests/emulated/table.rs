@@ -104,7 +104,7 @@ async fn the_policy_allows_exactly_the_operations_of_a_service() {
 #[tokio::test]
 async fn the_error_for_a_missing_table_names_the_place() {
     let text = check_error(&Emulator::new()).await;
-    assert!(text.contains("no table `baton` in the emulator") && text.contains("create-table"), "{text}");
+    assert!(text.contains("table `baton` does not exist in the emulator") && text.contains("create-table"), "{text}");
 }
 
 #[tokio::test]
