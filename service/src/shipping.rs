@@ -63,8 +63,8 @@ impl Shipping {
                 .map_err(|error| error.to_string())?;
             return match shipped_to.flatten() {
                 Some(archive) if !self.stops => Err(format!(
-                    "this data directory was shipped to `{archive}`, and another store may have taken over from it; this \
-                     cannot be checked without `--ship-to`. Start with `--ship-to {archive}`, or with \
+                    "this data directory was shipped to `{archive}`, and another store may have taken over from it; \
+                     this cannot be checked without `--ship-to`. Start with `--ship-to {archive}`, or with \
                      `--stop-shipping` if no other store has taken over"
                 )),
                 _ => Ok(None),
