@@ -52,7 +52,7 @@ pub fn metered<R>(meter: Meter, read: impl FnOnce() -> R) -> R {
 /// If the meter refuses.
 pub fn take<E: Error>(bytes: usize) -> Result<(), E> {
     let has_room = METER.with_borrow_mut(|meter| meter.as_mut().is_none_or(|meter| meter(bytes)));
-    if has_room { Ok(()) } else { Err(E::custom("there is no room for the entries of its lists")) }
+    if has_room { Ok(()) } else { Err(E::custom("its lists need more memory than is available")) }
 }
 
 /// Parses a list of at most `MAX` entries. For a longer list it returns `MAX + 1` entries, so that the caller can see

@@ -221,17 +221,17 @@ impl HistoryReader {
         let id = event.id;
         let (last_id, last_at) = self.last.unwrap_or_default();
         if id.checked_sub(1) != Some(last_id) {
-            return broken(Rule::Ids, id, format!("the event before it is {last_id}"));
+            return broken(Rule::Ids, id, format!("the previous event is {last_id}"));
         }
         if event.timestamp < last_at {
-            let found = format!("it is at {}, but the event before it is at {last_at}", event.timestamp);
+            let found = format!("its time is {}, but the previous event's is {last_at}", event.timestamp);
             return broken(Rule::Time, id, found);
         }
         if let Some(clock) = event.clock.filter(|clock| *clock >= event.timestamp) {
-            return broken(Rule::Time, id, format!("it is at {}, but its clock is at {clock}", event.timestamp));
+            return broken(Rule::Time, id, format!("its time is {}, but its clock shows {clock}", event.timestamp));
         }
         if event.clock.is_some() && event.timestamp != last_at {
-            let found = format!("it is at {}, expected {last_at}, the time of the event before it", event.timestamp);
+            let found = format!("its time is {}, expected {last_at}, the time of the previous event", event.timestamp);
             return broken(Rule::Time, id, found);
         }
         if let Some(closed) = self.closed {

@@ -58,7 +58,7 @@ pub enum ImportFault {
         event_id: EventId,
     },
     /// The last event has a time in the future.
-    #[error("event {event_id} is of {at}, and the clock of this service says {now}")]
+    #[error("event {event_id} has the time {at}, but the clock of this service shows {now}")]
     Future {
         /// Id of the last event.
         event_id: EventId,
@@ -68,7 +68,7 @@ pub enum ImportFault {
         now: Timestamp,
     },
     /// The history is too large.
-    #[error("the history has about {found} bytes, at most {max} are taken over")]
+    #[error("the history has about {found} bytes, at most {max} can be imported")]
     TooLarge {
         /// Approximate size of the history in bytes.
         found: usize,

@@ -12,7 +12,7 @@ pub(crate) mod uuid {
     }
 
     pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Uuid, DecodeError> {
-        Uuid::from_slice(d.bytes()?).map_err(|_| DecodeError::message("a run id of another length than 16 bytes"))
+        Uuid::from_slice(d.bytes()?).map_err(|_| DecodeError::message("expected a run id of 16 bytes"))
     }
 }
 

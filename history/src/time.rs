@@ -180,7 +180,7 @@ impl FromStr for Duration {
 impl Duration {
     fn from_seconds(seconds: f64) -> Result<Self, String> {
         if !seconds.is_finite() || seconds < 0.0 {
-            return Err(format!("`{seconds}` is not a number of seconds from 0 upwards"));
+            return Err(format!("`{seconds}` is not a non-negative number of seconds"));
         }
         let span = std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
         // Rounds to the nearest millisecond, so that 0.1 does not become 99 ms.

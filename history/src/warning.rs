@@ -28,8 +28,8 @@ impl Warning {
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::ActivityRepeated { .. } => {
-                "`events` is a window, not the whole history: poll with `\"history\": \"full\"`, or keep what is done \
-                 in `context`. If the activity is to be done again, give it another `activityId`"
+                "`events` is a window, not the whole history: poll with `\"history\": \"full\"`, or keep completed \
+                 steps in `context`. To repeat the activity, use another `activityId`"
             }
         }
     }

@@ -77,7 +77,7 @@ impl AccessLog {
         let counts = Arc::clone(&count_lost);
         let thread = std::thread::Builder::new().name("access-log".to_owned());
         let spawned = thread.spawn(move || write_all(&mut sink, &received, &*counts));
-        spawned.map_err(|error| format!("the access log has no thread: {error}"))?;
+        spawned.map_err(|error| format!("cannot start the thread of the access log: {error}"))?;
         Ok(Arc::new(Self { messages, count_lost }))
     }
 
@@ -116,7 +116,7 @@ fn write_all(sink: &mut Sink, received: &Receiver<Message>, count_lost: &CountLo
             count_lost(lines);
             // A persistent failure is logged once, not for each batch of lines.
             if !is_failing {
-                tracing::warn!(%error, "the access log cannot be written; requests go on without it");
+                tracing::warn!(%error, "the access log cannot be written; requests continue without it");
             }
         } else if is_failing {
             tracing::info!("the access log is written again");

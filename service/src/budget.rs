@@ -59,7 +59,7 @@ impl Pool {
         let has_room = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
         if !has_room && !self.is_short.swap(true, Ordering::Relaxed) {
             let (what, max) = (self.what, self.max);
-            tracing::warn!(max, "too many bytes in flight of {what}; requests are put off until half of that is free");
+            tracing::warn!(max, "too many bytes in flight of {what}; requests are refused until half is free");
         }
         has_room
     }
@@ -68,7 +68,7 @@ impl Pool {
         let left = self.taken.fetch_sub(bytes, Ordering::Relaxed) - bytes;
         let is_over = left <= self.max / 2 && self.is_short.load(Ordering::Relaxed);
         if is_over && self.is_short.swap(false, Ordering::Relaxed) {
-            tracing::info!("there is room again for bytes in flight of {}", self.what);
+            tracing::info!("bytes in flight of {} are below the limit again", self.what);
         }
     }
 }
@@ -87,8 +87,8 @@ impl Budget {
     /// Returns a budget of `max` bytes.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
-            all: Pool::new("all requests and answers", max),
-            strangers: Pool::new("requests whose senders are not known yet", max / STRANGERS_PART),
+            all: Pool::new("all requests and responses", max),
+            strangers: Pool::new("unauthenticated requests", max / STRANGERS_PART),
             pages: Arc::new(Semaphore::new(PAGES_AT_ONCE)),
             parsing: Arc::new(Semaphore::new(parsed_at_once())),
             put_off: AtomicU64::new(0),

@@ -40,7 +40,7 @@ pub(crate) fn parse_file<T: DeserializeOwned>(path: &Path, text: &str) -> Result
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let at = |error: &toml::de::Error| error.span().map(|span| place(text, span.start)).unwrap_or_default();
-    let file = toml::Deserializer::parse(text).map_err(|error| format!("{}this is not TOML", at(&error)))?;
+    let file = toml::Deserializer::parse(text).map_err(|error| format!("{}invalid TOML", at(&error)))?;
     T::deserialize(file).map_err(|error| {
         let root = || Some(DeValue::Table(DeTable::parse(text).ok()?.into_inner()));
         // An empty span means that the error concerns the whole file.
@@ -52,7 +52,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         let place = key.map(|key| format!("{}`{key}`: ", at(&error))).unwrap_or_default();
         match message {
             message if names_a_key || !may_be_secret => format!("{place}{message}"),
-            _ => format!("{place}the value is not of the kind that is expected here"),
+            _ => format!("{place}the value has the wrong type"),
         }
     })
 }
@@ -98,7 +98,8 @@ pub(crate) fn warn_if_others_use(file: &str, what: &str, path: &Path) {
     let (mode, shown) = (found.permissions().mode() & 0o777, path.display());
     if is_open(mode, found.uid()) {
         tracing::warn!(
-            "others can use {file} `{shown}` (mode {mode:03o}), which has {what} in it: `chmod go= {shown}`"
+            "other users have access to {file} `{shown}` (mode {mode:03o}), which contains {what}: run `chmod go= \
+             {shown}`"
         );
     }
 }
@@ -153,7 +154,7 @@ mod tests {
             ),
             (format!("{credential}secret-access-key = ['hunter2']"), "line 3, column 21"),
             (format!("{credential}operator = 'hunter2'"), "line 3, column 12: `credentials[0].operator`: the value"),
-            (format!("{credential}secret-access-key = hunter2"), "line 3, column 21: this is not TOML"),
+            (format!("{credential}secret-access-key = hunter2"), "line 3, column 21: invalid TOML"),
             (format!("{credential}secret-access-key = 'hunter2"), "line 3"),
             (format!("{credential}secret-access-key 'hunter2'"), "line 3"),
             (
@@ -168,7 +169,7 @@ mod tests {
             (format!("{issuer}claim = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `has`"),
             (format!("{issuer}has = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `claim`"),
             // serde reports errors in flattened fields without their position, so the key of this error is not known.
-            ("log-json = true\nkey-file = 'hunter2'".to_owned(), "the value is not of the kind"),
+            ("log-json = true\nkey-file = 'hunter2'".to_owned(), "the value has the wrong type"),
         ] {
             let said = parse::<File>(&text).unwrap_err();
             assert!(said.contains(says) && !said.contains("hunter2"), "{text}\n{said}");

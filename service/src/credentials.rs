@@ -87,26 +87,20 @@ impl Keeper {
         self.front.reloads().note(WHAT, taken.is_ok());
         match taken {
             Ok((count, found)) => {
-                tracing::info!(
-                    why = why.word(),
-                    count,
-                    "the credentials and limits of `{path}` were read again and are in force"
-                );
+                tracing::info!(why = why.word(), count, "the credentials and limits of `{path}` were reloaded");
                 config::warn_if_open(&self.path);
                 let keys = rest.keys().chain(found.keys());
                 let others: BTreeSet<&str> =
                     keys.filter(|key| rest.get(*key) != found.get(*key)).map(String::as_str).collect();
                 if !others.is_empty() {
                     let others = others.into_iter().collect::<Vec<_>>().join("`, `");
-                    tracing::warn!(
-                        "`{others}` of `{path}` changed, too: that needs a restart, and is as it was until then"
-                    );
+                    tracing::warn!("`{others}` of `{path}` also changed; restart the service to apply this");
                 }
                 *rest = found;
             }
             Err(error) => tracing::error!(
                 why = why.word(),
-                "credentials and limits were not read again, and those from before are in force: {error}"
+                "credentials and limits were not reloaded; the previous ones stay in force: {error}"
             ),
         }
     }
@@ -139,7 +133,7 @@ impl Keeper {
                 }
                 // The metric keeps the previous result until the next check.
                 Err(error) => {
-                    tracing::debug!(%error, "the domains that the configuration names were not checked");
+                    tracing::debug!(%error, "the domains in the configuration could not be checked");
                     return BTreeMap::new();
                 }
             }
@@ -158,7 +152,7 @@ impl Keeper {
                 let (name, until) = (&secret.name, secret.until);
                 tracing::warn!(
                     name, secret = secret.secret, %until,
-                    "a secret expires soon: `baton credential new {name}` makes another beside it"
+                    "a secret expires soon: create another with `baton credential new {name}`"
                 );
             }
         }

@@ -62,7 +62,7 @@ fn raise() -> usize {
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => count(maximum),
         Err(error) => {
-            tracing::debug!(%error, "the limit of open files stays as it is");
+            tracing::debug!(%error, "the limit of open files could not be raised");
             count(current)
         }
     }

@@ -75,7 +75,7 @@ pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
 pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     let (store, checked) = table.store().await?.open().await.map_err(|trouble| trouble.to_string())?;
     if !checked.has_ttl {
-        tracing::warn!("the table has no TTL on `ttl`: runs are forgotten by requests that are billed");
+        tracing::warn!("the table has no TTL on `ttl`: expired runs are deleted by billed requests");
     }
     Ok(Arc::new(store))
 }
@@ -151,7 +151,7 @@ impl Table {
         }
         let config = loader.load().await;
         let Some(region) = config.region() else {
-            return Err("no region: give --region, AWS_REGION, or a profile that has one".to_owned());
+            return Err("no region: give --region, AWS_REGION, or a profile with a region".to_owned());
         };
         let place = config.endpoint_url().map_or_else(|| region.to_string(), str::to_owned);
         let options = store_dynamodb::Options {

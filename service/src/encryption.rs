@@ -71,22 +71,21 @@ impl EncryptionOptions {
         let is_required = self.tls_client_required;
         let callers = self.tls_client_ca.clone().map(|ca| TlsCallers { ca, is_required });
         if callers.is_none() && is_required {
-            return Err("`tls-client-required` needs `tls-client-ca`: whose certificates are they to be?".to_owned());
+            return Err("`tls-client-required` requires `tls-client-ca`".to_owned());
         }
         let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
             (None, None) if callers.is_some() => {
-                return Err("`tls-client-ca` needs `tls-cert` and `tls-key`: nothing is encrypted without".to_owned());
+                return Err("`tls-client-ca` requires `tls-cert` and `tls-key`".to_owned());
             }
             (None, None) if listen.ip().is_loopback() || self.allow_remote_without_tls => return Ok(None),
             (None, None) => {
                 return Err(format!(
-                    "{listen} can be reached from other machines, and nothing is encrypted; give --tls-cert and \
-                        --tls-key, \
-                     or --allow-remote-without-tls where something else encrypts"
+                    "{listen} is reachable from other machines without encryption; give --tls-cert and --tls-key, or \
+                     --allow-remote-without-tls if a proxy encrypts"
                 ));
             }
-            _ => return Err("`tls-cert` and `tls-key` belong together: give both".to_owned()),
+            _ => return Err("`tls-cert` and `tls-key` require each other: give both".to_owned()),
         };
         config::warn_if_others_use("the file", "the key of a certificate", &key);
         let files = TlsFiles { certificate, key, callers };
@@ -99,7 +98,7 @@ impl EncryptionOptions {
     pub(crate) fn join(&self, engine: &Arc<Engine>, node: &Node) -> Result<Joined, String> {
         if self.nodes_ca.is_some() && !node.address.starts_with("https://") {
             let address = &node.address;
-            return Err(format!("`nodes-ca` is for nodes that reach each other over https, and this one is {address}"));
+            return Err(format!("`nodes-ca` requires nodes with https addresses, but this one has {address}"));
         }
         join_trusting(engine, &node.address, &self.trust()?).map_err(|error| format!("nodes-ca: {error}"))
     }
@@ -145,11 +144,11 @@ impl EncryptionOptions {
                 reloads.note(RELOADED, read.is_ok());
                 match read {
                     Ok(()) => {
-                        tracing::info!("the files of TLS were read again, for connections that begin from now on");
+                        tracing::info!("the TLS files were reloaded; new connections use them");
                     }
                     Err(problem) => tracing::error!(
                         %problem,
-                        "the files of TLS cannot be used as they are; what they had before still is"
+                        "the TLS files were not reloaded; their previous contents stay in use"
                     ),
                 }
             }

@@ -56,7 +56,7 @@ impl StandbyView {
     /// Writes the standby's metrics.
     pub(crate) fn write(&self, page: &mut MetricsPage) {
         let standing = self.standing();
-        let help = "How long ago that is of which the standby has everything";
+        let help = "Time since the standby had all commits";
         let lag = standing.lag().map(|lag| (PageLabels::new(), lag.as_secs_f64()));
         page.family("standby_lag_seconds", MetricKind::Gauge, help, lag);
         let help = "1 while the standby cannot read the archive";
@@ -70,16 +70,16 @@ impl StandbyView {
         let warning = |code: &str, detail: String| ReadinessWarning {
             code: code.to_owned(),
             detail,
-            advice:
-                "look at the archive and its mount, and at the service that ships to it; the standby goes on by itself"
-                    .to_owned(),
+            advice: "check the archive and its mount, and the service that ships to it; the standby recovers by itself"
+                .to_owned(),
         };
         let Some(lag) = standing.lag() else {
-            let warnings = vec![warning("standby-begins", format!("the base of the archive is not here yet{why}"))];
+            let warnings =
+                vec![warning("standby-begins", format!("the standby does not have the base of the archive yet{why}"))];
             return (StatusCode::SERVICE_UNAVAILABLE, Readiness { ready: false, warnings });
         };
         let is_behind = standing.trouble.is_some() || lag > LAG_MAX;
-        let detail = format!("what was acknowledged in the last {:.0} s is not here{why}", lag.as_secs_f64());
+        let detail = format!("the standby does not have the commits of the last {:.0} s{why}", lag.as_secs_f64());
         let warnings = is_behind.then(|| warning("standby-behind", detail));
         // The standby is ready even with warnings, because it could take over with the data that it has.
         (StatusCode::OK, Readiness { ready: true, warnings: warnings.into_iter().collect() })

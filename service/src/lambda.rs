@@ -46,7 +46,7 @@ impl FunctionCalls {
     /// Waits until all calls have ended, for at most `most`. The tasks of calls that have not ended by then time out.
     pub async fn finish(&self, most: Duration) {
         if tokio::time::timeout(most, self.under_way.write()).await.is_err() {
-            tracing::warn!("calls of functions that take long are given up; their timeouts will end them");
+            tracing::warn!("slow function calls are abandoned; their tasks will time out");
         }
     }
 }
@@ -94,7 +94,7 @@ impl FunctionRunner {
                     });
                 }
                 Err(refusal) => {
-                    tracing::warn!(%refusal, %domain, "Lambda tasks cannot be taken");
+                    tracing::warn!(%refusal, %domain, "Lambda tasks cannot be polled");
                     tokio::time::sleep(TROUBLE_WAIT).await;
                 }
             }
@@ -117,7 +117,7 @@ impl FunctionRunner {
             },
         };
         if let Err(refusal) = self.engine.tasks().answer_activity(&token, command).await {
-            tracing::debug!(%refusal, function = task.activity_type, "the answer of a function came in vain");
+            tracing::debug!(%refusal, function = task.activity_type, "the result of a function was refused");
         }
     }
 
@@ -140,7 +140,7 @@ impl FunctionRunner {
         };
         if result.chars().count() > RESULT_CHARS_MAX {
             let found = result.chars().count();
-            let details = format!("the result has {found} characters, at most {RESULT_CHARS_MAX} are taken");
+            let details = format!("the result has {found} characters, at most {RESULT_CHARS_MAX} are allowed");
             return Err(CallFailure::new("ResultTooLarge", details));
         }
         Ok(result)

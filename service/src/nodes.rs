@@ -46,9 +46,9 @@ fn must_be_known(headers: &HeaderMap) -> Result<(), Refused> {
     let refused = |problem| Err(Refused::BadHeader { header: FORM, problem });
     let Some(form) = headers.get(FORM) else { return Ok(()) };
     match form.to_str().ok().and_then(|form| form.parse::<u32>().ok()) {
-        None => refused("is no number".to_owned()),
+        None => refused("is not a number".to_owned()),
         Some(form) if form > numbers::MESSAGES => refused(format!(
-            "says form {form}, and this node, of version {}, knows form {}: the node that sends it is newer",
+            "is {form}, but this node, of version {}, supports at most {}: the sending node is newer",
             env!("CARGO_PKG_VERSION"),
             numbers::MESSAGES
         )),
@@ -214,7 +214,7 @@ fn http_client(me: &str, trust: &NodeTrust) -> Result<reqwest::Client, String> {
         Some(ca) => {
             let found = reqwest::Certificate::from_pem_bundle(ca).map_err(|error| error.to_string())?;
             if found.is_empty() {
-                return Err("there is no certificate of an authority in it; expected PEM".to_owned());
+                return Err("it contains no certificate of an authority; expected PEM".to_owned());
             }
             http.tls_certs_only(found)
         }
@@ -230,7 +230,7 @@ impl HttpTransport {
     /// Returns the header value that authenticates the next call. It is generated for each call, because the secret
     /// that it depends on is rotated.
     fn pass(&self) -> Result<HeaderValue, String> {
-        let engine = self.engine.upgrade().ok_or("this node has ended")?;
+        let engine = self.engine.upgrade().ok_or("this node has stopped")?;
         let mut pass =
             HeaderValue::try_from(format!("{NODE_SCHEME}{}", engine.node_pass())).map_err(|error| error.to_string())?;
         pass.set_sensitive(true);
@@ -246,7 +246,7 @@ impl HttpTransport {
         let node = url.split("/nodes/").next().unwrap_or_default();
         let mut shunned = self.shunned.lock().unwrap_or_else(PoisonError::into_inner);
         if shunned.insert(node.to_owned()) {
-            tracing::warn!(node, "a node is at an address without TLS, and is told nothing: this one has TLS");
+            tracing::warn!(node, "messages are not sent to a node without TLS, because this node has TLS");
         }
         Err(format!("{node} is an address without TLS"))
     }
@@ -266,8 +266,8 @@ impl HttpTransport {
                     node,
                     call,
                     why,
-                    "a node does not understand this one: both work on, and what is at one may take longer to reach \
-                     the other until both have the same version"
+                    "a node does not understand this one: both continue, and messages between them may be delayed \
+                     until both have the same version"
                 );
             }
         }
@@ -384,9 +384,9 @@ mod tests {
         for (me, to, says) in [
             ("https://a", "http://b", "http://b is an address without TLS"),
             // Sending is permitted between these addresses. The call fails later, because this test has no engine.
-            ("https://a", "https://b", "this node has ended"),
-            ("http://a", "http://b", "this node has ended"),
-            ("http://a", "https://b", "this node has ended"),
+            ("https://a", "https://b", "this node has stopped"),
+            ("http://a", "http://b", "this node has stopped"),
+            ("http://a", "https://b", "this node has stopped"),
         ] {
             assert_eq!(reach(me).lost(to, &[1]).await.unwrap_err(), says, "{me} to {to}");
         }

@@ -18,6 +18,6 @@ pub(crate) fn stopping() {
 #[cfg(target_os = "linux")]
 fn tell(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "the service manager could not be told how the service stands");
+        tracing::warn!(%error, "the service manager could not be notified");
     }
 }

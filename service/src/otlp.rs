@@ -151,17 +151,17 @@ impl Sender {
     fn report_failure(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let collector = self.collector.shown();
-            tracing::warn!(%collector, why, "the collector does not take spans; they wait, and are dropped when too \
-                many do");
+            tracing::warn!(%collector, why, "the collector does not accept spans; they are queued, and dropped when \
+                                             the queue is full");
         }
     }
 
     fn report_recovery(&mut self, refused: usize) {
         if refused > 0 {
-            self.report_failure("it refused some of those that were sent");
+            self.report_failure("it rejected some of the spans");
         } else if std::mem::replace(&mut self.is_failing, false) {
             let dropped = self.end.counts().all_dropped();
-            tracing::info!(dropped_in_all = dropped, "the collector takes spans again");
+            tracing::info!(dropped_in_all = dropped, "the collector accepts spans again");
         }
     }
 }

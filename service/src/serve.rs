@@ -54,7 +54,7 @@ impl Serve {
                     Err(error) => Err(error),
                 }
             }
-            Err(error) => Err(format!("signals cannot be listened to: {error}")),
+            Err(error) => Err(format!("cannot listen for signals: {error}")),
         };
         match outcome {
             Ok(()) => ExitCode::SUCCESS,
@@ -67,7 +67,7 @@ impl Serve {
 
     fn start_log(&self) -> Result<(), String> {
         let filter = self.log.as_deref().filter(|filter| !filter.is_empty()).unwrap_or("info");
-        let targets: Targets = filter.parse().map_err(|error| format!("`--log {filter}` is no filter: {error}"))?;
+        let targets: Targets = filter.parse().map_err(|error| format!("`--log {filter}` is not a filter: {error}"))?;
         let registry = tracing_subscriber::registry().with(targets);
         let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
         if self.log_json {
@@ -108,7 +108,7 @@ impl Serve {
     async fn open_store(&self, memory_bytes: usize) -> Result<(Arc<dyn Store>, Option<Arc<Embedded>>), String> {
         match self.store.unwrap_or(StoreKind::Embedded) {
             StoreKind::Memory => {
-                tracing::warn!("everything is kept in memory only and is gone when this process ends");
+                tracing::warn!("all data is kept in memory only and is lost when this process ends");
                 Ok((Arc::new(Memory::new()), None))
             }
             StoreKind::Dynamodb => crate::dynamodb::open(&self.table).await.map(|store| (store, None)),
@@ -138,11 +138,11 @@ impl Serve {
                 }
                 Ok(Some(Node { address: address.clone() }))
             }
-            Some(_) => Err("`--node-address` is for nodes over one store, and this store is one node's own".to_owned()),
+            Some(_) => Err("`--node-address` is for nodes over one store, and this store cannot be shared".to_owned()),
             None if !is_shared => Ok(None),
-            None if listened.ip().is_unspecified() => Err(format!(
-                "{listened} is no address where other nodes could reach this one; give it with --node-address"
-            )),
+            None if listened.ip().is_unspecified() => {
+                Err(format!("other nodes cannot reach this one at {listened}; give its address with --node-address"))
+            }
             None => Ok(Some(Node { address: format!("{}://{listened}", if encrypts { "https" } else { "http" }) })),
         }
     }
@@ -185,7 +185,7 @@ impl Serve {
         let max_connections = crate::descriptors::connections(self.max_connections, by_default)?;
         if !listen.ip().is_loopback() && credentials.is_empty() && !self.allow_remote_without_credentials {
             return Err(format!(
-                "{listen} can be reached from other machines, and nobody is asked who they are; give [[credentials]] \
+                "{listen} is reachable from other machines without authentication; give [[credentials]] \
                  in the --config file, or --allow-remote-without-credentials"
             ));
         }
@@ -277,7 +277,7 @@ impl Serve {
         let stopping = async {
             drop(stop.await);
             notify::stopping();
-            tracing::info!("stopping: polls are answered, requests under way are finished");
+            tracing::info!("stopping: ending polls, finishing requests in progress");
             engine.begin_shutdown();
         };
         tokio::select! {
@@ -285,7 +285,7 @@ impl Serve {
             failed = store.failed() => {
                 // The store may have lost changes of requests in progress. Such changes must not be acknowledged, so
                 // the process exits at once instead of finishing the requests.
-                tracing::error!("stopping: an answer may only be given if its change is kept");
+                tracing::error!("stopping: the store has failed, and changes cannot be acknowledged");
                 return Err(failed.to_string());
             }
         }

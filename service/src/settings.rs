@@ -225,7 +225,7 @@ impl Serve {
 pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> Result<(), String> {
     let certified = credentials.iter().find(|credential| !credential.certificates.is_empty());
     certified.filter(|_| !asks_callers).map_or(Ok(()), |Credential { name, .. }| {
-        Err(format!("credential `{name}` names certificates, and callers are asked for none: give --tls-client-ca"))
+        Err(format!("credential `{name}` has certificates, but clients are not asked for any: give --tls-client-ca"))
     })
 }
 

@@ -55,7 +55,7 @@ impl Shipping {
     pub(crate) async fn begin(&self, store: Option<&Arc<Embedded>>) -> Result<Option<Shipment>, String> {
         let Some(archive) = &self.ship_to else {
             if self.ship_keep.is_some() || self.ship_lease.is_some() {
-                return Err("`--ship-keep` and `--ship-lease` say how `--ship-to` ships: give that, too".to_owned());
+                return Err("`--ship-keep` and `--ship-lease` require `--ship-to`".to_owned());
             }
             let shipped_to = store
                 .map(|store| store_archive::shipped_to(store.source().directory()))
@@ -63,19 +63,18 @@ impl Shipping {
                 .map_err(|error| error.to_string())?;
             return match shipped_to.flatten() {
                 Some(archive) if !self.stops => Err(format!(
-                    "this data directory was shipped to `{archive}`, and another store may have taken over from it, \
-                        which cannot be told \
-                     without `--ship-to`. Start with `--ship-to {archive}`,
-                     or with `--stop-shipping` if no other store has taken over"
+                    "this data directory was shipped to `{archive}`, and another store may have taken over from it; \
+                     this cannot be checked without `--ship-to`. Start with `--ship-to {archive}`, or with \
+                     `--stop-shipping` if no other store has taken over"
                 )),
                 _ => Ok(None),
             };
         };
         if self.stops {
-            return Err("`--stop-shipping` is for a start without `--ship-to`: leave out one of them".to_owned());
+            return Err("`--stop-shipping` is for a start without `--ship-to`: omit one of them".to_owned());
         }
         let Some(store) = store else {
-            return Err("`--ship-to` is for the embedded store: a table has backups of its own".to_owned());
+            return Err("`--ship-to` requires the embedded store; back up a table with DynamoDB".to_owned());
         };
         let lease = self.ship_lease.unwrap_or(Duration::ZERO);
         if lease > Duration::ZERO && lease < LEASE_MIN {
@@ -96,14 +95,13 @@ pub(crate) async fn begin_epoch(store: &Embedded, engine: &Engine) -> Result<(),
     let directory = store.source().directory();
     let Some(restored) = store_archive::restored(directory).map_err(|error| error.to_string())? else { return Ok(()) };
     if restored.is_all {
-        tracing::info!("the store goes on for another, of which it has everything: tokens of tasks stay good");
+        tracing::info!("the store continues another one without loss of data: task tokens stay valid");
     } else {
         let rotated = engine.secrets().rotate(Some(Duration::ZERO)).await;
-        rotated.map_err(|refusal| format!("the secret of task tokens cannot be replaced: {refusal}"))?;
+        rotated.map_err(|refusal| format!("the secret of task tokens cannot be rotated: {refusal}"))?;
         tracing::warn!(
-            "the store was restored: tokens of tasks that were handed out before are refused, and these tasks are \
-                handed out again \
-             when they time out"
+            "the store was restored: earlier task tokens are refused, and their tasks are dispatched again when they \
+             time out"
         );
     }
     store_archive::forget_restored(directory).map_err(|error| error.to_string())

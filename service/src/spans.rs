@@ -34,9 +34,8 @@ fn speaks_http() -> Result<(), String> {
     let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|protocol| protocol != "http/protobuf");
     protocol.map_or(Ok(()), |protocol| {
         Err(format!(
-            "OTEL_EXPORTER_OTLP_PROTOCOL is `{protocol}`, and spans are sent by `http/protobuf` alone; name an \
-                address for that \
-             with --otlp-endpoint, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+            "OTEL_EXPORTER_OTLP_PROTOCOL is `{protocol}`, but only `http/protobuf` is supported; give an endpoint for \
+             it with --otlp-endpoint, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
         ))
     })
 }

@@ -291,7 +291,7 @@ fn noted(fault: SwfFault, credentials: &Credentials, engine: &Engine, who: Optio
 fn operation(headers: &HeaderMap) -> Result<Operation, SwfFault> {
     if headers.get_all(TARGET).iter().nth(1).is_some() {
         // If the header is repeated, a proxy and this service might use different values.
-        let message = "X-Amz-Target must be there once".to_owned();
+        let message = "X-Amz-Target must be sent exactly once".to_owned();
         return Err(SwfFault::new(FaultKind::UnknownOperation, message));
     }
     let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default();

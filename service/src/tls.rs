@@ -46,7 +46,7 @@ impl Tls {
     pub fn open(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
         let loaded = LoadedTls::read(&files)?;
         if let Some(problem) = loaded.validity.problem(clock.now()) {
-            tracing::warn!("the TLS certificate {}: {problem}; callers will refuse it", files.certificate.display());
+            tracing::warn!("the TLS certificate {}: {problem}; clients will reject it", files.certificate.display());
         }
         let standing = Arc::new(TlsStatus::of(loaded.validity.until));
         Ok(Arc::new(Self { files, clock, loaded: RwLock::new(Arc::new(loaded)), standing }))
@@ -62,7 +62,10 @@ impl Tls {
         let loaded = LoadedTls::read(&self.files)?;
         let (now, before) = (self.clock.now(), self.loaded());
         if let Some(problem) = loaded.validity.problem(now).filter(|_| before.validity.problem(now).is_none()) {
-            return Err(format!("{}: {problem}, and the one before is good still", self.files.certificate.display()));
+            return Err(format!(
+                "{}: {problem}, but the previous certificate is still valid",
+                self.files.certificate.display()
+            ));
         }
         self.standing.renewed(loaded.validity.until);
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);

@@ -288,7 +288,7 @@ fn an_unusable_table_ends_the_service_with_an_explanation() {
         baton(&["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--table", "nobody"]).output().unwrap();
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("no table `nobody`") && text.contains("create-table"), "{text}");
+    assert!(text.contains("table `nobody` does not exist") && text.contains("create-table"), "{text}");
     let check = baton(&["dynamodb", "check", "--table", "nobody"]).output().unwrap();
     assert_eq!(check.status.code(), Some(1), "{}", said(&check));
     let check = baton(&["dynamodb", "check", "--table", &table("check")]).output().unwrap();

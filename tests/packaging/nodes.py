@@ -137,7 +137,7 @@ for pod, node in nodes.items():
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         wait_for(f"{probe} of {pod}", lambda: passes(pod, container[probe]) or node.poll() is not None)
         assert node.poll() is None, log_of(pod)
-    assert "others can use" not in log_of(pod), log_of(pod)
+    assert "other users have access" not in log_of(pod), log_of(pod)
 
 # A task that is created at one node is delivered to a poll that waits at another node.
 bearer = ["--header", f"Authorization: Bearer {secret}", "--header", "content-type: application/json", "--fail-with-body"]

@@ -19,7 +19,7 @@ impl HistoryReader {
         if let Some(other) = self.newest_activity.insert(scheduled.activity_id.clone(), id)
             && self.activities.get(&other).is_some_and(|other| other.closed.is_none())
         {
-            let found = format!("activity `{}` is open since event {other}", scheduled.activity_id);
+            let found = format!("activity `{}` has been open since event {other}", scheduled.activity_id);
             return broken(Rule::IdInUse, id, found);
         }
         let activity = CheckedActivity {
@@ -65,7 +65,7 @@ impl HistoryReader {
             }
             return match (it.attempt, it.started_at, &it.last_failure) {
                 (None, None, None) => Ok(()),
-                _ => broken(Rule::ActivityLife, id, "it has data of attempts without a retry policy"),
+                _ => broken(Rule::ActivityLife, id, "it has data of attempts but no retry policy"),
             };
         }
         let (Some(attempt), Some(started_at)) = (it.attempt, it.started_at) else {

@@ -80,7 +80,7 @@ impl CheckedClock {
         let Some(limit) = limit else { return broken(Rule::NotBeforeTime, id, "there is no such timeout") };
         let counted = self.counted(from, at);
         if at < from || counted < limit.as_millis() {
-            let found = format!("it is at {at}, {counted} ms after {from} by the run's clock; expected {limit}");
+            let found = format!("its time is {at}, {counted} ms after {from} by the run's clock; expected {limit}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         Ok(())

@@ -125,7 +125,7 @@ impl CheckedLinks {
         let is_open = |child: &CheckedChild| child.closed.is_none() && child.workflow_id == workflow_id;
         // In an SWF run, a second child with the same workflow id is scheduled first and fails later.
         if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)).filter(|_| !self.is_swf) {
-            return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
+            return broken(Rule::IdInUse, id, format!("child `{workflow_id}` has been open since event {other}"));
         }
         let child = CheckedChild { workflow_id: workflow_id.to_owned(), started: None, closed: None };
         self.children.insert(id, child);

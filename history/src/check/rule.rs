@@ -115,7 +115,7 @@ pub(super) const fn failed(is_there: bool) -> &'static str {
 
 pub(super) fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violation> {
     if at < due {
-        return broken(Rule::NotBeforeTime, id, format!("it is at {at}, but due at {due}"));
+        return broken(Rule::NotBeforeTime, id, format!("its time is {at}, but it is due at {due}"));
     }
     Ok(())
 }

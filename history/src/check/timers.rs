@@ -15,7 +15,7 @@ impl HistoryReader {
         if let Some(other) = self.newest_timer.insert(timer_id.to_owned(), id)
             && self.timers.get(&other).is_some_and(|other| other.closed.is_none())
         {
-            return broken(Rule::IdInUse, id, format!("timer `{timer_id}` is open since event {other}"));
+            return broken(Rule::IdInUse, id, format!("timer `{timer_id}` has been open since event {other}"));
         }
         let timer = CheckedTimer { name: timer_id.to_owned(), set, closed: None };
         self.timers.insert(id, timer);
@@ -33,7 +33,7 @@ impl HistoryReader {
             return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled that precedes it"));
         };
         if timer.name != timer_id {
-            return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.name));
+            return broken(Rule::Link, id, format!("`{timer_id}` was scheduled as `{}`", timer.name));
         }
         if let Some(closed) = timer.closed {
             return broken(Rule::TimerLife, id, format!("event {closed} closed the timer"));

@@ -127,7 +127,7 @@ impl CheckedUpdates {
     fn accepted(&mut self, id: EventId, update_id: &str) -> Result<(), Violation> {
         let is_open = |update: &CheckedUpdate| update.ended.is_none() && update.update_id == update_id;
         if let Some((other, _)) = self.accepted.iter().find(|(_, update)| is_open(update)) {
-            return broken(Rule::UpdateLife, id, format!("update `{update_id}` is open since event {other}"));
+            return broken(Rule::UpdateLife, id, format!("update `{update_id}` has been open since event {other}"));
         }
         self.accepted.insert(id, CheckedUpdate { update_id: update_id.to_owned(), ended: None });
         Ok(())

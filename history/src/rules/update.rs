@@ -300,7 +300,7 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
     for (index, answer) in answers.iter().enumerate() {
         let field = |name: &str| format!("updateResults[{index}].{name}");
         if !seen.insert(&answer.update_id) {
-            let problem = format!("answers update `{}` a second time", answer.update_id);
+            let problem = format!("repeats the answer to update `{}`", answer.update_id);
             return Err(Fault::Invalid { field: field("id"), problem });
         }
         match &answer.verdict {

@@ -74,7 +74,7 @@ impl<C> Encode<C> for Requests {
 impl<'b, C> Decode<'b, C> for Requests {
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
         let at = d.position();
-        let garbled = || DecodeError::message("requests that are not three numbers each").at(at);
+        let garbled = || DecodeError::message("expected three numbers for each request").at(at);
         let count = d.array()?.filter(|count| count % 3 == 0).ok_or_else(garbled)? / 3;
         let entry = |_| Ok(RequestEntry { key: RequestKey(d.u64()?), event_id: d.u64()?, hours: d.u32()? });
         (0..count).map(entry).collect::<Result<_, DecodeError>>().map(Self)

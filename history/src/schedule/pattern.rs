@@ -51,9 +51,8 @@ impl Pattern {
             6 | 7 => ("", "*"),
             found => {
                 return Err(invalid(format!(
-                    "has {found} fields, expected 5 (minute, hour, day of month, month, day of week), 6 with the \
-                     second \
-                     before them, or 7 with the year behind them"
+                    "has {found} fields, expected 5 (minute, hour, day of month, month, day of week), 6 with a leading \
+                     second, or 7 with a trailing year"
                 )));
             }
         };

@@ -95,7 +95,7 @@ fn hex(field: &str) -> Option<u128> {
 
 /// Error for a malformed `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is no `traceparent` like `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`")]
+#[error("is not a `traceparent` such as `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`")]
 pub struct NoTraceparent;
 
 impl FromStr for Traceparent {

@@ -37,7 +37,7 @@ const _: () = assert!(history::limits::STATE_BYTES_MAX + HEAD_ROOM <= store::HEA
 /// Fails if the store's limits are too small for the largest possible run.
 pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
     let lacks = |what: &str, found: usize, needed: usize| {
-        let why = format!("the store takes {what} of at most {found} bytes, and a run may need {needed}");
+        let why = format!("the store accepts {what} of at most {found} bytes, but a run may need {needed}");
         Err(Refusal::Unavailable { why, retry_after: None })
     };
     if limits.head_hard < store::HEAD_HARD_MIN {

@@ -159,7 +159,7 @@ impl Engine {
             engine.nodes.beat().await?;
         }
         if let Err(refusal) = engine.guard.believed_now().await {
-            tracing::warn!(%refusal, "it could not be seen whether the clock is right");
+            tracing::warn!(%refusal, "the clock could not be checked");
         }
         engine.lists.restore_limits().await?;
         engine.sweep.start_sweeping();
@@ -453,7 +453,7 @@ impl Engine {
     pub async fn shutdown(&self) -> Result<(), Refusal> {
         self.begin_shutdown();
         if let Err(refusal) = self.nodes.leave().await {
-            tracing::warn!(%refusal, "the other nodes could not be told that this one stops");
+            tracing::warn!(%refusal, "the other nodes could not be notified that this node stops");
         }
         self.background.finish().await;
         Ok(self.store.close().await?)

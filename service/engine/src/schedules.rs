@@ -255,7 +255,7 @@ impl Scheduler {
     ///
     /// As for [`describe`](Self::describe), and a fault for an invalid reason.
     pub async fn pause(&self, domain: &str, id: &str, reason: Option<String>) -> Result<ScheduleView, Refusal> {
-        let reason = reason.unwrap_or_else(|| "asked to".to_owned());
+        let reason = reason.unwrap_or_else(|| "by request".to_owned());
         admit::check_name("reason", &reason)?;
         self.alter(domain, id, None, |record, now| {
             record.state.pause(now, reason.clone());
@@ -327,12 +327,13 @@ impl Scheduler {
             let Upcoming { times: mut named, cut_at } = record.times()?.upcoming(before, max + 1);
             named.retain(|at| *at <= to);
             if let Some(at) = cut_at.filter(|at| *at < to) {
-                let problem = format!("makes a span that takes too long to search; ask for no more than up to {at}");
+                let problem = format!("makes an interval that takes too long to search; choose {at} or earlier");
                 return Err(invalid("to", problem).into());
             }
             if named.len() + record.state.requested.len() > max {
-                let problem =
-                    format!("makes a span with more than {max} times, with those of earlier requests; ask for less");
+                let problem = format!(
+                    "makes an interval with more than {max} times, including earlier requests; choose a shorter one"
+                );
                 return Err(invalid("to", problem).into());
             }
             for at in named {
@@ -384,7 +385,7 @@ impl Scheduler {
                 // recorded, so its mark is valid even if this change fails.
                 let mark = Mark { name: left.0, bytes: Bytes::new(), expires_at: until.as_millis() };
                 if let Err(error) = self.store.put_marks(&key, &[mark]).await {
-                    tracing::debug!(%error, "the mark of a request could not be written");
+                    tracing::debug!(%error, "the idempotency key of a request could not be stored");
                     tokio::time::sleep(TRY_WAIT).await;
                     continue;
                 }
@@ -393,7 +394,7 @@ impl Scheduler {
                 return Ok(());
             }
         }
-        let why = "too many others write to this schedule".to_owned();
+        let why = "too many concurrent writes to this schedule".to_owned();
         Err(Refusal::Unavailable { why, retry_after: None })
     }
 

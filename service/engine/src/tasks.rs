@@ -295,10 +295,13 @@ impl Tasks {
                 // The service does not know whether the task was started. If the poll has an id, the run may record
                 // that the task was sent to this poll. Therefore only a poll without an id may continue.
                 Err(refusal @ Refusal::OutcomeUnknown { .. }) if poll.taker.poll.is_none() => {
-                    tracing::warn!(%refusal, list = %poll.list.name, "a waiting task could not be taken");
+                    tracing::warn!(%refusal, list = %poll.list.name, "a waiting task could not be dispatched");
                 }
                 Err(refusal) if is_of_task(&refusal) => {
-                    tracing::error!(%refusal, list = %poll.list.name, "a task cannot be handed out: its run is broken");
+                    tracing::error!(
+                        %refusal, list = %poll.list.name,
+                        "a task cannot be dispatched: its run is damaged"
+                    );
                 }
                 Err(refusal) => return Err(refusal),
             }
@@ -460,7 +463,7 @@ fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
         return false;
     }
     let (workflow_id, run_id, list) = (&grant.key.workflow_id, grant.run_id, &grant.task_list);
-    tracing::error!(%refusal, %list, %workflow_id, %run_id, "a task cannot be shown: its run is broken");
+    tracing::error!(%refusal, %list, %workflow_id, %run_id, "a task cannot be delivered: its run is damaged");
     grant.delivered();
     true
 }

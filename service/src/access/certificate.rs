@@ -24,7 +24,7 @@ impl CertificateName {
     /// Parses an entry of the configuration file. Names and fingerprints are written as `openssl x509` prints them.
     pub(super) fn read(entry: &str) -> Result<Self, String> {
         let bad = |problem: &str| format!("the certificate `{entry}` {problem}; expected {FORMS}");
-        let (kind, name) = entry.split_once(['=', ':']).ok_or_else(|| bad("is of no kind"))?;
+        let (kind, name) = entry.split_once(['=', ':']).ok_or_else(|| bad("has an unknown prefix"))?;
         if name.is_empty() {
             return Err(bad("has an empty name"));
         }
@@ -36,9 +36,9 @@ impl CertificateName {
             ("SHA256", ":") => {
                 let digits: String = name.chars().filter(|c| *c != ':').collect();
                 let digest = unhex(&digits);
-                digest.map(Self::Sha256).ok_or_else(|| bad("has a fingerprint that is not of 64 hexadecimal digits"))
+                digest.map(Self::Sha256).ok_or_else(|| bad("has a fingerprint without exactly 64 hexadecimal digits"))
             }
-            _ => Err(bad("is of no kind")),
+            _ => Err(bad("has an unknown prefix")),
         }
     }
 

@@ -217,26 +217,24 @@ impl Holder {
             .collect::<Result<_, _>>()
             .map_err(|problem| format!("credential `{}`: {problem}", credential.name))?;
         if secrets.is_empty() && keys.is_empty() && certificates.is_empty() {
-            let how = "give it a secret, as secret-sha256 or one of secrets, a key that signs, or certificates";
-            return Err(format!("credential `{}` has nothing to be known by; {how}", credential.name));
+            let how = "give it secret-sha256, secrets, an access key or certificates";
+            return Err(format!("credential `{}` has no means of authentication; {how}", credential.name));
         }
         let count = secrets.len() + keys.len() + certificates.len();
         if count > SECRETS_MAX {
             return Err(format!(
                 "credential `{}` has {count} secrets, keys and certificates, expected at most {SECRETS_MAX}; \
-                 give each program a credential of its own",
+                 give each program a separate credential",
                 credential.name
             ));
         }
         let name = &credential.name;
         if name.trim().is_empty() {
-            return Err("a credential has an empty name; say whose it is".to_owned());
+            return Err("a credential has an empty name; give it a name".to_owned());
         }
         let what = format!("credential `{}`", name.escape_debug());
         if name.contains(SEPARATOR) {
-            return Err(format!(
-                "{what}: `{SEPARATOR}` stands in the names of an issuer's callers alone; leave it out"
-            ));
+            return Err(format!("{what}: `{SEPARATOR}` is reserved for callers of an issuer; remove it"));
         }
         let name = CallerName::new(name).map_err(|fault| format!("{what}: {fault}"))?;
         Ok(Self { secrets, keys, certificates, ..Self::of_levels(name, &what, credential)? })
@@ -250,8 +248,8 @@ impl Holder {
         let lists = |entries: Vec<String>| -> Result<Vec<Lists>, String> {
             let read = |entry: String| {
                 if entry.starts_with("*/") {
-                    let how = "name the domain before the slash, or write `%2A` for one that is called `*`";
-                    return Err(format!("{what}: `{entry}` is of no domain; {how}"));
+                    let how = "name the domain before the slash, or write `%2A` for a domain named `*`";
+                    return Err(format!("{what}: `{entry}` names no domain; {how}"));
                 }
                 Lists::read(&entry).ok_or_else(|| format!("{what}: `{entry}` is not `domain/list`"))
             };
@@ -260,26 +258,26 @@ impl Holder {
         let (deciders, runners) = (lists(deciders)?, lists(runners)?);
         let domains = [&readers, &readers_without_payloads, &applications, &operators];
         if domains.iter().any(|domains| domains.iter().any(String::is_empty)) {
-            return Err(format!("{what}: the name of a domain is empty; `*` is all of them"));
+            return Err(format!("{what}: the name of a domain is empty; use `*` for all domains"));
         }
         let names_none = domains.iter().all(|domains| domains.is_empty());
         if !operator && !metrics && names_none && deciders.is_empty() && runners.is_empty() {
             let levels =
                 "operator, metrics, readers, readers-without-payloads, applications, operators, deciders, runners";
-            return Err(format!("{what} may do nothing; give it one of: {levels}"));
+            return Err(format!("{what} has no permissions; give it at least one of: {levels}"));
         }
         if let Some(may) = &may_decide {
             let problem = if operator {
-                Some("limits nobody: with `operator = true` it may decide everything".to_owned())
+                Some("has no effect: with `operator = true`, every decision is allowed".to_owned())
             } else if deciders.is_empty() {
-                Some("limits nobody: there are no `deciders`".to_owned())
+                Some("has no effect: there are no `deciders`".to_owned())
             } else if may.is_everything() {
                 let known = "decisions, task-lists, activity-types, child-types";
-                Some(format!("limits nothing; give one of: {known}"))
+                Some(format!("is empty; give at least one of: {known}"))
             } else {
                 let unknown = may.decisions.iter().flatten().find(|name| !Decision::NAMES.contains(&name.as_str()));
                 unknown.map(|name| {
-                    format!("names the decision `{name}`, expected one of `{}`", Decision::NAMES.join("`, `"))
+                    format!("has the unknown decision `{name}`, expected one of `{}`", Decision::NAMES.join("`, `"))
                 })
             };
             if let Some(problem) = problem {
@@ -377,10 +375,8 @@ fn secrets(credential: &Credential) -> Result<Vec<Digest>, String> {
         let sha256 = unhex(&secret.sha256)
             .ok_or_else(|| format!("credential `{name}`: {what} must have 64 hexadecimal digits"))?;
         if sha256 == EMPTY_SHA256 {
-            let how = "make one with `baton credential new`";
-            return Err(format!(
-                "credential `{name}`: {what} is the hash of the empty text, which is no secret; {how}"
-            ));
+            let how = "create one with `baton credential new`";
+            return Err(format!("credential `{name}`: {what} is the hash of an empty text; {how}"));
         }
         Ok(Digest { sha256, validity: validity.map_err(|why| format!("credential `{name}`: a secret {why}"))? })
     };
@@ -398,14 +394,14 @@ fn keys(credential: &Credential) -> Result<Vec<Key>, String> {
     };
     let read = |key: AccessKey| {
         if key.id.is_empty() || key.secret.is_empty() {
-            let both = "access-key-id and secret-access-key belong together, and neither is empty";
+            let both = "access-key-id and secret-access-key are both required, and must not be empty";
             return Err(format!("credential `{name}`: {both}"));
         }
         let found = key.secret.chars().count();
         if found < SECRET_CHARS_MIN {
             return Err(format!(
                 "credential `{name}`: the secret of the key `{}` has {found} characters, expected at least \
-                 {SECRET_CHARS_MIN}; make one with `baton credential new {name} --access-key`",
+                 {SECRET_CHARS_MIN}; create one with `baton credential new {name} --access-key`",
                 key.id
             ));
         }

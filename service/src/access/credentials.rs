@@ -96,7 +96,7 @@ impl TokenRejection {
         match self {
             Self::No(no) => no,
             Self::UnknownKey(_, name) => AuthenticationError::Token {
-                why: format!("a token of issuer `{name}`: its key is not one of this issuer's"),
+                why: format!("a token of issuer `{name}`: its key does not belong to this issuer"),
             },
         }
     }
@@ -140,8 +140,8 @@ impl Credentials {
     pub fn replace(&self, stanzas: impl Into<Stanzas>) -> Result<(), String> {
         let set = Set::read(stanzas.into(), &self.now())?;
         if set.is_empty() && !self.is_empty() {
-            let why = "there are no credentials any more, so that everybody would be let in";
-            return Err(format!("{why}; restart the service if that is meant"));
+            let why = "no credentials are left, so that anyone would have full access";
+            return Err(format!("{why}; restart the service if that is intended"));
         }
         // Issuers' keys may have been fetched while the new set was being parsed. Those keys are added to the new set.
         self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));

@@ -134,24 +134,26 @@ impl Terms {
         let wrong = |what: &str| format!("issuer `{shown}`: {what}");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > ISSUER_NAME_BYTES_MAX || !name.chars().all(is_plain) {
-            let what = "its name must be of letters, digits, `-`, `_` and `.`, at most";
-            return Err(wrong(&format!("{what} {ISSUER_NAME_BYTES_MAX}: it stands in the names of its callers")));
+            let what = "its name must consist of letters, digits, `-`, `_` and `.`, at most";
+            return Err(wrong(&format!("{what} {ISSUER_NAME_BYTES_MAX}: it is part of its callers' names")));
         }
         if issuer.is_empty() {
-            return Err(wrong("`issuer` is empty; give what its tokens have as `iss`"));
+            return Err(wrong("`issuer` is empty; give the `iss` of its tokens"));
         }
         if audiences.is_empty() || audiences.iter().any(String::is_empty) {
-            return Err(wrong("`audiences` must name what tokens for this service have as `aud`"));
+            return Err(wrong("`audiences` must list the `aud` of tokens for this service"));
         }
         let algorithms = match algorithms {
             None => ALGORITHMS.iter().map(|(_, algorithm)| *algorithm).collect(),
-            Some(names) if names.is_empty() => return Err(wrong("`algorithms` is empty; leave it out for all")),
+            Some(names) if names.is_empty() => return Err(wrong("`algorithms` is empty; omit it for all")),
             Some(names) => names.iter().map(|it| algorithm(it).map_err(|why| wrong(&why))).collect::<Result<_, _>>()?,
         };
         let name_claim = name_claim.unwrap_or_else(|| "sub".to_owned());
         if rules.is_empty() || rules.len() > RULES_MAX {
             let count = rules.len();
-            return Err(wrong(&format!("it has {count} rules, expected one to {RULES_MAX}: they say who may do what")));
+            return Err(wrong(&format!(
+                "it has {count} rules, expected one to {RULES_MAX}: they grant the permissions"
+            )));
         }
         // This name is only a placeholder. When a token is verified, the holder gets the caller's name.
         let nobody = CallerName::new(&name).map_err(|fault| wrong(&fault.to_string()))?;
@@ -159,7 +161,7 @@ impl Terms {
             let what = format!("issuer `{name}`, the rule for `{}` in `{}`,", rule.has, rule.claim);
             let (claim, has) = (rule.claim.clone(), rule.has.clone());
             if claim.is_empty() || has.is_empty() {
-                return Err(format!("{what} needs both a `claim` and what it `has`"));
+                return Err(format!("{what} needs both `claim` and `has`"));
             }
             Ok(ClaimGrant { claim, has, may: Holder::of_levels(nobody.clone(), &what, rule.levels())? })
         };
@@ -177,7 +179,7 @@ impl Terms {
                 let keys = remote.known();
                 (Some(remote), keys)
             }
-            (None, None) | (Some(_), Some(_)) => return Err(wrong("give one of jwks-file and jwks-url")),
+            (None, None) | (Some(_), Some(_)) => return Err(wrong("give either jwks-file or jwks-url")),
         };
         Ok((Self { name, issuer, audiences, algorithms, name_claim, grants, remote }, keys))
     }
@@ -199,7 +201,7 @@ fn algorithm(name: &str) -> Result<Algorithm, String> {
     let known = ALGORITHMS.iter().find(|(known, _)| *known == name);
     known.map(|(_, algorithm)| *algorithm).ok_or_else(|| {
         let expected = ALGORITHMS.map(|(name, _)| name).join("`, `");
-        format!("`{name}` is no algorithm that is taken, expected one of `{expected}`")
+        format!("`{name}` is not a supported algorithm, expected one of `{expected}`")
     })
 }
 

@@ -67,17 +67,17 @@ impl KeySet {
         if bytes.len() > KEYS_BYTES_MAX {
             return Err(format!("it has more than {KEYS_BYTES_MAX} bytes"));
         }
-        let found: Published = history::read_json(bytes).map_err(|_| "this is no JSON Web Key Set".to_owned())?;
+        let found: Published = history::read_json(bytes).map_err(|_| "this is not a JSON Web Key Set".to_owned())?;
         if found.keys.len() > KEYS_MAX {
             return Err(format!("it has {} keys, expected at most {KEYS_MAX}", found.keys.len()));
         }
         if found.keys.iter().any(|key| text(key, "kty") == Some("oct")) {
-            let why = "whoever can check a token with it could make one; have the issuer sign with RSA, EC or Ed25519";
-            return Err(format!("it has a symmetric key (`oct`) in it: {why}"));
+            let why = "it could also forge tokens; configure the issuer to sign with RSA, EC or Ed25519";
+            return Err(format!("it contains a symmetric key (`oct`): {why}"));
         }
         let keys: Vec<JwksKey> = found.keys.into_iter().filter_map(JwksKey::read).collect();
         if keys.is_empty() {
-            return Err("it has no key that a signature could be checked with".to_owned());
+            return Err("it has no key that can verify a signature".to_owned());
         }
         Ok(Self { keys, published: Sha256::digest(bytes).into() })
     }
@@ -191,7 +191,7 @@ mod tests {
         assert!(read(&json!([secret, ed("ed")])).err().unwrap().contains("symmetric"));
         assert!(read(&json!(vec![ed("ed"); KEYS_MAX + 1])).err().unwrap().contains("at most 100"));
         assert!(KeySet::read(&vec![b' '; KEYS_BYTES_MAX + 1]).err().unwrap().contains("more than 262144 bytes"));
-        assert!(KeySet::read(b"<html>").err().unwrap().contains("no JSON Web Key Set"));
+        assert!(KeySet::read(b"<html>").err().unwrap().contains("not a JSON Web Key Set"));
     }
 
     #[test]

@@ -48,7 +48,7 @@ levels! {
     /// Operator permission for the whole service.
     Operator "operator" "`operator = true` only";
     /// Call from another node over the same store.
-    Node "node" "another node over the same store; no credential, whatever its level";
+    Node "node" "another node over the same store; no credential has it";
 }
 
 /// Request whose permission is checked. It names the domain or task list to which the permission applies.

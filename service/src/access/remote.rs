@@ -118,13 +118,13 @@ impl RemoteKeys {
                 *lock(&self.known) = Arc::new(keys);
                 *lock(&self.fetched) = Some(Instant::now());
                 if was_failing {
-                    tracing::info!(issuer = name, "the issuer's keys are fetched again");
+                    tracing::info!(issuer = name, "the issuer's keys can be fetched again");
                 }
             }
             // Only the first of consecutive failures is logged.
             Err(error) if !was_failing => tracing::warn!(
                 issuer = name,
-                "the issuer's keys could not be fetched, and those that are known stay: {error}"
+                "the issuer's keys could not be fetched; the known keys stay in use: {error}"
             ),
             Err(_) => {}
         }
@@ -142,13 +142,13 @@ impl RemoteKeys {
         };
         let mut answer = self.http.get(self.url.clone()).send().await.map_err(unreachable)?;
         if !answer.status().is_success() {
-            return Err(format!("it answered {}", answer.status()));
+            return Err(format!("it responded with {}", answer.status()));
         }
         let mut bytes = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(unreachable)? {
             bytes.extend_from_slice(&piece);
             if bytes.len() > KEYS_BYTES_MAX {
-                return Err(format!("it answered more than {KEYS_BYTES_MAX} bytes"));
+                return Err(format!("its response has more than {KEYS_BYTES_MAX} bytes"));
             }
         }
         Ok(bytes)

@@ -67,9 +67,7 @@ impl Set {
                 return Err(format!("two issuers have the name `{name}`"));
             }
             if !accounts.insert(account) {
-                return Err(format!(
-                    "two issuers have `{account}` as their `issuer`; give one of them all of the rules"
-                ));
+                return Err(format!("two issuers have the same `issuer`, `{account}`; put all rules into one of them"));
             }
         }
         drop((names, accounts));
@@ -173,7 +171,7 @@ impl Set {
         let wrong = |why: &str| TokenError::Wrong(format!("a token: {why}"));
         let account = account_of(token).map_err(wrong)?;
         let issuer = self.issuers.iter().find(|issuer| issuer.terms.issuer == account);
-        issuer.ok_or_else(|| wrong("it is of another issuer"))?.verify(token, digest)
+        issuer.ok_or_else(|| wrong("its issuer is unknown"))?.verify(token, digest)
     }
 }
 
@@ -185,7 +183,7 @@ fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
     for holder in holders {
         if !names.insert(holder.by()) {
             return Err(format!(
-                "two credentials have the name `{}`; one may have several secrets, as `secrets`",
+                "two credentials have the name `{}`; use `secrets` for several secrets",
                 holder.name()
             ));
         }
@@ -196,7 +194,7 @@ fn must_be_different(holders: &[Arc<Holder>]) -> Result<(), String> {
             if let Some((_, one)) = seen.iter().find(|(sha256, _)| **sha256 == secret.sha256) {
                 let other = holder.name();
                 return Err(format!(
-                    "the credentials `{one}` and `{other}` have the same secret; only the first would count"
+                    "the credentials `{one}` and `{other}` have the same secret; give each a different one"
                 ));
             }
             seen.push((&secret.sha256, holder.name()));

@@ -125,19 +125,19 @@ impl Trusted {
         let terms = &self.terms;
         let header = decode_header(token).map_err(|error| self.wrong(words(&error)))?;
         if header.crit.is_some() {
-            return Err(self.wrong("it has something critical that is not understood here"));
+            return Err(self.wrong("it has a critical header (`crit`) that is not supported"));
         }
         if !header.typ.as_deref().is_none_or(is_accepted_type) {
-            return Err(self.wrong("its `typ` is neither `JWT` nor `at+jwt`: it was made for something else"));
+            return Err(self.wrong("its `typ` is neither `JWT` nor `at+jwt`: it has another purpose"));
         }
         if !terms.algorithms.contains(&header.alg) {
-            return Err(self.wrong("its algorithm is not one that this issuer signs with"));
+            return Err(self.wrong("its algorithm is not accepted for this issuer"));
         }
         let id = header.kid.as_deref();
         let Some(key) = self.keys.find(id, header.alg) else {
             return Err(match &terms.remote {
                 Some(remote) if !self.keys.knows(id) => TokenError::UnknownKey(Arc::clone(remote), terms.name.clone()),
-                _ => self.wrong("its key is not one of this issuer's for this algorithm"),
+                _ => self.wrong("its key is not a key of this issuer for this algorithm"),
             });
         };
         let mut validation = Validation::new(header.alg);
@@ -154,13 +154,11 @@ impl Trusted {
     fn judge(&self, claims: &Map<String, Value>) -> Result<Verified, String> {
         let terms = &self.terms;
         if claims.contains_key(CONFIRMATION) {
-            return Err(format!(
-                "it has `{CONFIRMATION}`, and so is for the holder of a key alone, which the service cannot check"
-            ));
+            return Err(format!("it has `{CONFIRMATION}`, which binds it to a key; the service does not support that"));
         }
         let validity = validity(claims)?;
         let own = claims.get(&terms.name_claim).and_then(Value::as_str);
-        let own = own.ok_or_else(|| format!("its claim `{}` is no text", terms.name_claim))?;
+        let own = own.ok_or_else(|| format!("its claim `{}` is not a string", terms.name_claim))?;
         let who = terms.caller(own).map_err(|why| format!("its claim `{}`: {why}", terms.name_claim))?;
         let nobody = || Holder::nobody(who.clone());
         let grants = terms.grants.iter().filter(|grant| grant.applies(claims));
@@ -191,10 +189,10 @@ fn is_accepted_type(typ: &str) -> bool {
 fn validity(claims: &Map<String, Value>) -> Result<Validity, String> {
     let seconds = |name: &str| match claims.get(name) {
         None => Ok(None),
-        Some(value) => seconds(value).map(Some).ok_or_else(|| format!("its `{name}` is no number of seconds")),
+        Some(value) => seconds(value).map(Some).ok_or_else(|| format!("its `{name}` is not a number of seconds")),
     };
     let leeway = LEEWAY.as_millis();
-    let until = seconds("exp")?.ok_or_else(|| "it has no `exp`, so that it would be good for ever".to_owned())?;
+    let until = seconds("exp")?.ok_or_else(|| "it has no `exp`, so it would never expire".to_owned())?;
     let until = Timestamp::from_millis(until.saturating_mul(1_000).saturating_add(leeway));
     let from = seconds("nbf")?.map(|from| Timestamp::from_millis(from.saturating_mul(1_000).saturating_sub(leeway)));
     Validity::read(from.map(Moment), Some(Moment(until)))
@@ -212,11 +210,11 @@ fn seconds(value: &Value) -> Option<u64> {
 /// Describes an error in words that contain no part of the token.
 fn words(error: &Error) -> &'static str {
     match error.kind() {
-        ErrorKind::InvalidSignature => "its signature is not right",
-        ErrorKind::InvalidAudience => "it is for somebody else",
-        ErrorKind::InvalidIssuer => "it is of another issuer",
-        ErrorKind::MissingRequiredClaim(_) => "it does not say who has made it, or for whom",
-        ErrorKind::InvalidToken | ErrorKind::Base64(_) | ErrorKind::Json(_) | ErrorKind::Utf8(_) => "it cannot be read",
-        _ => "it is not what it should be",
+        ErrorKind::InvalidSignature => "its signature is wrong",
+        ErrorKind::InvalidAudience => "it is for another audience",
+        ErrorKind::InvalidIssuer => "its issuer is unknown",
+        ErrorKind::MissingRequiredClaim(_) => "it lacks `iss` or `aud`",
+        ErrorKind::InvalidToken | ErrorKind::Base64(_) | ErrorKind::Json(_) | ErrorKind::Utf8(_) => "it is malformed",
+        _ => "it is invalid",
     }
 }

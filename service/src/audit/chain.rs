@@ -194,9 +194,9 @@ pub(super) fn read(line: &[u8]) -> Result<(Entry, String), String> {
     let (hashed, found) = parts.ok_or_else(|| "does not end with its hash".to_owned())?;
     let expected = hash(hashed);
     if found != expected {
-        return Err(format!("was changed: its hash is {found}, and that of its text is {expected}"));
+        return Err(format!("was changed: its hash is {found}, but that of its text is {expected}"));
     }
-    let entry = serde_json::from_str(&format!("{hashed}}}")).map_err(|error| format!("is no entry: {error}"))?;
+    let entry = serde_json::from_str(&format!("{hashed}}}")).map_err(|error| format!("is not an entry: {error}"))?;
     Ok((entry, expected))
 }
 

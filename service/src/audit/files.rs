@@ -59,7 +59,10 @@ pub(super) fn close_to_others(directory: &Path) -> Result<(), String> {
         was_open |= private::narrow(&file.path).map_err(|error| error.to_string())?;
     }
     if was_open {
-        tracing::warn!(directory = %directory.display(), "others could use the audit log; now only its owner can");
+        tracing::warn!(
+            directory = %directory.display(),
+            "other users had access to the audit log; this access has been removed"
+        );
     }
     Ok(())
 }
@@ -86,7 +89,7 @@ impl Lock {
             LockAttempt::Ours(file) => Ok(Self(file)),
             LockAttempt::By(owner) => {
                 let shown = directory.display();
-                Err(format!("{shown}: process {owner} has it; each process needs a directory of its own"))
+                Err(format!("{shown}: in use by process {owner}; each process needs a separate directory"))
             }
         }
     }

@@ -97,7 +97,7 @@ impl LogShared {
         let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
         if last_logged.is_none_or(|last| now.duration_since(last) >= LOG_PERIOD) {
             *last_logged = Some(now);
-            tracing::error!(%why, failures, "the audit log cannot be written: what changes something is refused");
+            tracing::error!(%why, failures, "the audit log cannot be written: changes are refused");
         }
     }
 }
@@ -133,7 +133,7 @@ impl AuditLog {
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("audit-log".to_owned());
         let thread = thread.spawn(move || write_all(writer, &of_thread));
-        let thread = Some(thread.map_err(|error| format!("the audit log has no thread: {error}"))?);
+        let thread = Some(thread.map_err(|error| format!("cannot start the thread of the audit log: {error}"))?);
         Ok(Arc::new(Self { directory: directory.to_owned(), shared, thread }))
     }
 
@@ -165,7 +165,7 @@ impl AuditLog {
                 return Err(Unwritten);
             }
             if queue.changes.len() >= CHANGES_MAX {
-                self.shared.refuse(1, &format_args!("{CHANGES_MAX} changes wait for it"));
+                self.shared.refuse(1, &format_args!("{CHANGES_MAX} changes are waiting"));
                 return Err(Unwritten);
             }
             queue.changes.push((change, sender));

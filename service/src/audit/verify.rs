@@ -69,7 +69,7 @@ pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Cha
         })?;
         let is_being_written = || index + 1 == files.len() && files::is_in_use(directory);
         if let Some(line) = walked.torn.filter(|_| !is_being_written()) {
-            let why = "is cut off; if a crash did it, the next start puts it aside";
+            let why = "is truncated; if a crash was the cause, the next start sets it aside";
             return Err(ChainError::at(&file.path, line, why));
         }
     }
@@ -80,8 +80,8 @@ pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Cha
         Some(head) if !has_head => {
             let file = files.last().map_or(directory, |file| file.path.as_path());
             let found = &checked.head;
-            let what = format!("no entry has the hash {head}: the log ends with {found}, and its end was cut off");
-            Err(ChainError::of(file, format!("{what}, or files were taken away")))
+            let what = format!("no entry has the hash {head}: the log ends with {found}, so its end was cut off");
+            Err(ChainError::of(file, format!("{what}, or files were removed")))
         }
         _ => Ok(checked),
     }
@@ -105,7 +105,7 @@ pub(super) fn walk(
     let must_begin = end.as_ref().map_or(file.first, |end| end.seq + 1);
     if must_begin != file.first {
         let what = format!("begins with entry {} by its name, expected entry {must_begin}", file.first);
-        return Err(ChainError::of(&file.path, format!("{what}: a file is missing, or was put there")));
+        return Err(ChainError::of(&file.path, format!("{what}: a file is missing or was added")));
     }
     loop {
         line.clear();
@@ -118,7 +118,7 @@ pub(super) fn walk(
         }
         let Some(whole) = line.strip_suffix(b"\n") else {
             if read as u64 == LINE_BYTES_MAX {
-                return Err(misfit(format!("has {LINE_BYTES_MAX} bytes and more: no entry has")));
+                return Err(misfit(format!("has {LINE_BYTES_MAX} bytes or more, too many for an entry")));
             }
             return Ok(Walked { torn: Some(number) });
         };
@@ -133,7 +133,9 @@ pub(super) fn walk(
         };
         if let Some(previous) = previous.filter(|previous| *previous != entry.previous) {
             let found = &entry.previous;
-            return Err(misfit(format!("follows on an entry with the hash {found}; that before it has {previous}")));
+            return Err(misfit(format!(
+                "follows an entry with the hash {found}, but the entry before it has {previous}"
+            )));
         }
         each(&entry, &hash);
         *end = Some(ChainHead { seq: entry.seq, hash });
@@ -146,22 +148,20 @@ pub(super) fn head(files: &[Named]) -> Result<ChainHead, ChainError> {
     let mut end = None;
     let walked = walk(last, &mut end, |_, _| {})?;
     if let Some(line) = walked.torn {
-        return Err(ChainError::at(&last.path, line, "is cut off"));
+        return Err(ChainError::at(&last.path, line, "is truncated"));
     }
     match (end, before) {
         (Some(end), _) => Ok(end),
         // The file is empty: a crash occurred after it was created and before its first entry was written.
         (None, []) if last.first == 1 => Ok(ChainHead::genesis()),
-        (None, []) => {
-            Err(ChainError::of(&last.path, "has no entry, and the file before it, which it follows on, is not there"))
-        }
+        (None, []) => Err(ChainError::of(&last.path, "has no entry, and the file before it is missing")),
         (None, before) => {
             let found = head(before)?;
             if found.seq + 1 == last.first {
                 return Ok(found);
             }
             let what =
-                format!("begins with entry {} by its name, and the one before ends with {}", last.first, found.seq);
+                format!("begins with entry {} by its name, but the file before it ends with {}", last.first, found.seq);
             Err(ChainError::of(&last.path, what))
         }
     }
@@ -258,7 +258,7 @@ mod tests {
         other.append(outcome, Timestamp::from_millis(1), &mut forged).unwrap();
         let forged = String::from_utf8(forged).unwrap().trim_end().to_owned();
         change(directory.path(), 7, |lines| lines[2] = forged);
-        misfit(directory.path(), None, 7, Some(3), "follows on an entry with the hash 000");
+        misfit(directory.path(), None, 7, Some(3), "follows an entry with the hash 000");
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
         let path = files::named(directory.path(), 13).path;
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        misfit(directory.path(), None, 13, Some(5), "is cut off");
+        misfit(directory.path(), None, 13, Some(5), "is truncated");
         let lock = files::Lock::take(directory.path()).unwrap();
         assert_eq!(verify(directory.path(), None).unwrap().entries, 16);
         drop(lock);
@@ -303,6 +303,6 @@ mod tests {
         std::fs::write(files::named(alone.path(), 1).path, "").unwrap();
         assert_eq!(head_of(alone.path()).unwrap(), ChainHead::genesis());
         std::fs::rename(files::named(alone.path(), 1).path, files::named(alone.path(), 5).path).unwrap();
-        assert!(head_of(alone.path()).unwrap_err().to_string().contains("is not there"));
+        assert!(head_of(alone.path()).unwrap_err().to_string().contains("is missing"));
     }
 }

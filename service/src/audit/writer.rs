@@ -59,12 +59,15 @@ impl Writer {
             let mended = files::mend(&directory, &last.path).map_err(|error| files::said(&last.path, &error))?;
             if let Some((aside, bytes)) = mended {
                 let (file, aside) = (last.path.display(), aside.display());
-                tracing::warn!(%file, %aside, bytes, "the last line of the audit log was torn, and is put aside");
+                tracing::warn!(
+                    %file, %aside, bytes,
+                    "the last line of the audit log was incomplete and has been set aside"
+                );
             }
         }
         let head = verify::head(&listed).map_err(|misfit| {
-            let advice = "if it cannot be brought back, keep this directory and name a new one with --audit-log";
-            format!("{misfit}; nothing is written behind it: {advice}")
+            let advice = "restore it, or keep this directory and name a new one with --audit-log";
+            format!("{misfit}; nothing is appended to a damaged log: {advice}")
         })?;
         let current = match listed.last() {
             None => None,
@@ -187,7 +190,7 @@ impl Writer {
             // If no new file can be created, the current one continues to grow beyond its maximum size, so that changes
             // need not be refused.
             Err(error) if is_there => {
-                tracing::debug!(%error, "the audit log has no new file yet");
+                tracing::debug!(%error, "the next file of the audit log could not be created; retrying");
                 Ok(())
             }
             Err(error) => Err(error),

@@ -22,7 +22,7 @@ impl Default for CallTimes {
         let mut registry = Registry::with_prefix("baton");
         let constructor: fn() -> Histogram = || Histogram::new(BRIEF);
         let took = Family::new_with_constructor(constructor);
-        let help = "How long calls took until their answers began, by call and by how they went";
+        let help = "Duration of calls until the start of the response, by call and status";
         registry.register("http_request_seconds", help, took.clone());
         Self { registry, took }
     }

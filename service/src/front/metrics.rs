@@ -80,7 +80,7 @@ impl Reloads {
             let of = |outcome: &str| vec![("file", (*what).into()), ("outcome", outcome.into())];
             [(of("applied"), tally.taken), (of("rejected"), tally.refused)]
         });
-        page.family("reloads", MetricKind::Counter, "Files read again, by outcome", reloads);
+        page.family("reloads", MetricKind::Counter, "Reloads of files, by outcome", reloads);
         let refused = all.iter().map(|(what, tally)| (vec![("file", (*what).into())], u64::from(tally.is_refused)));
         let help = "1 while a rejected file is present and its earlier content is in force";
         page.family("reload_failing", MetricKind::Gauge, help, refused);
@@ -92,12 +92,7 @@ impl TlsStatus {
         let left = self.until().since(now).as_millis() / 1_000;
         for (name, kind, help, number) in [
             ("tls_certificate_remaining_seconds", MetricKind::Gauge, "Remaining validity of the certificate", left),
-            (
-                "tls_handshakes_failed",
-                MetricKind::Counter,
-                "Connections that ended before they were encrypted",
-                self.handshakes_failed(),
-            ),
+            ("tls_handshakes_failed", MetricKind::Counter, "Failed TLS handshakes", self.handshakes_failed()),
         ] {
             page.family(name, kind, help, [(PageLabels::new(), number)]);
         }

@@ -43,7 +43,7 @@ impl StoreProbe {
         let trouble = match tokio::time::timeout(ANSWERS_WITHIN, self.store.load(&key)).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("it has not answered within {} ms", ANSWERS_WITHIN.as_millis())),
+            Err(_) => Some(format!("it has not responded within {} ms", ANSWERS_WITHIN.as_millis())),
         };
         *asked = Some((Instant::now(), trouble.clone()));
         trouble

@@ -56,7 +56,7 @@ where
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Response {
-    tracing::error!(panic = words(panic), "a handler panicked; this is a defect of the service");
+    tracing::error!(panic = words(panic), "a handler panicked; this is a bug in the service");
     Refused::Panicked.into_response()
 }
 
@@ -88,7 +88,7 @@ fn head_bytes<B>(request: &Request<B>) -> usize {
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("no words")
+    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("no message")
 }
 
 #[cfg(test)]

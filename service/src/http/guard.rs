@@ -128,7 +128,7 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
         return Ok(());
     }
     if headers.get_all(SITE).iter().any(|value| !is_own_site(value)) {
-        return Err(Refused::CrossSite { from: "another site, says Sec-Fetch-Site".to_owned() });
+        return Err(Refused::CrossSite { from: "another site, according to Sec-Fetch-Site".to_owned() });
     }
     let host = host.as_ref().or(uri.authority());
     if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_origin_of(origin, host)) {

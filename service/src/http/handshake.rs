@@ -32,7 +32,7 @@ pub(super) async fn shake_hands(
     wait: Duration,
 ) -> Begun {
     let begun = tokio::time::timeout(wait, begin(socket, stream, tls)).await;
-    let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")));
+    let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "the handshake timed out")));
     if !matches!(begun, Ok(Begun::Encrypted(..))) {
         tls.standing().handshake_failed();
     }

@@ -80,14 +80,14 @@ impl Paths {
         let shown = shortened(method.as_str());
         let is_lower = names.iter().any(|name| name.eq_ignore_ascii_case(&shown));
         let hint = if is_lower { "; the names of methods are case-sensitive" } else { "" };
-        let detail = format!("`{path}` takes {}, found `{shown}`{hint}", listed(&names));
+        let detail = format!("`{path}` accepts {}, found `{shown}`{hint}", listed(&names));
         Refused::Method { detail, allow: allow(&names) }
     }
 
     /// Returns the refusal of `CONNECT`, with which a client tries to use the service as a proxy.
     pub(crate) fn no_proxy(&self) -> Refused {
         let names = self.all_names();
-        let detail = format!("this service is no proxy; its paths take {}, found `CONNECT`", listed(&names));
+        let detail = format!("this service is not a proxy; its paths accept {}, found `CONNECT`", listed(&names));
         Refused::Method { detail, allow: allow(&names) }
     }
 
@@ -234,7 +234,7 @@ mod tests {
         else {
             unreachable!()
         };
-        let expected = "`/healthz` takes GET, HEAD and OPTIONS, found `get`; the names of methods are case-sensitive";
+        let expected = "`/healthz` accepts GET, HEAD and OPTIONS, found `get`; the names of methods are case-sensitive";
         assert_eq!(detail, expected);
     }
 }

@@ -318,7 +318,9 @@ impl Refused {
             Self::RequestTimeout => {
                 RefusalRow::new(408, "request-timeout", "send the whole body without long pauses").retryable()
             }
-            Self::Precondition { .. } => RefusalRow::new(412, "version-mismatch", "read the run again and decide anew"),
+            Self::Precondition { .. } => {
+                RefusalRow::new(412, "version-mismatch", "read the run again before you retry")
+            }
             Self::BodyTooLarge { .. } | Self::ListsTooLarge { .. } => {
                 RefusalRow::new(413, "too-large", "send smaller requests")
             }

@@ -22,6 +22,6 @@ impl CallFailure {
 /// Returns the failure of a call whose output exceeds the maximum size.
 pub(super) fn too_large() -> CallFailure {
     let details =
-        format!("the result has more than {RESULT_BYTES_MAX} bytes, at most {RESULT_CHARS_MAX} characters are taken");
+        format!("the result has more than {RESULT_BYTES_MAX} bytes, at most {RESULT_CHARS_MAX} characters are allowed");
     CallFailure::new("ResultTooLarge", details)
 }

@@ -48,10 +48,10 @@ impl FromStr for Function {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.starts_with("https://") {
-            return Err("the service speaks plain HTTP; put a proxy before it".to_owned());
+            return Err("the service calls functions over plain HTTP only; use a proxy for HTTPS".to_owned());
         }
         if text.trim().is_empty() {
-            return Err("nothing is called".to_owned());
+            return Err("the URL or command is empty".to_owned());
         }
         let text = text.to_owned();
         let what = if text.starts_with("http://") {
@@ -94,15 +94,13 @@ impl TryFrom<FunctionTable> for Function {
         match &mut function.what {
             FunctionTarget::Command { environment: own, .. } => *own = environment,
             FunctionTarget::Endpoint(_) if environment.is_empty() => {}
-            FunctionTarget::Endpoint(_) => return Err("an address has no environment".to_owned()),
+            FunctionTarget::Endpoint(_) => return Err("`environment` is only for commands".to_owned()),
         }
         // An absent list permits all domains or types. An empty list would have the same effect, but is probably a
         // mistake.
         for (name, allowed) in [("domains", &domains), ("workflow-types", &workflow_types)] {
             if allowed.as_ref().is_some_and(Vec::is_empty) {
-                return Err(format!(
-                    "`{name}` is empty, so that nobody may have it called; leave it out for everybody"
-                ));
+                return Err(format!("`{name}` is empty, so no decider may call the function; omit it to allow all"));
             }
         }
         function.domains = domains.unwrap_or_default();
@@ -120,7 +118,7 @@ impl<'de> Deserialize<'de> for Function {
             type Value = Function;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an address, a command, or a table with `call`")
+                f.write_str("a URL, a command, or a table with `call`")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Function, E> {
@@ -167,13 +165,13 @@ mod tests {
     #[test]
     fn a_function_that_means_nothing_is_refused() {
         for (text, says) in [
-            ("f = ' '", "nothing is called"),
+            ("f = ' '", "the URL or command is empty"),
             ("f = 'https://there'", "plain HTTP"),
             ("f = { domains = ['shop'] }", "missing field `call`"),
             ("f = { call = 'x', domain = 'shop' }", "unknown field `domain`"),
-            ("f = { call = 'x', domains = [] }", "nobody may have it called"),
-            ("f = { call = 'http://there', environment = { A = 'b' } }", "no environment"),
-            ("f = 3", "an address, a command, or a table"),
+            ("f = { call = 'x', domains = [] }", "no decider may call the function"),
+            ("f = { call = 'http://there', environment = { A = 'b' } }", "`environment` is only for commands"),
+            ("f = 3", "a URL, a command, or a table"),
         ] {
             let said = read(text).unwrap_err();
             assert!(said.contains(says), "{text}: {said}");

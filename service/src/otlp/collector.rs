@@ -50,7 +50,7 @@ impl Collector {
             return Err(format!("`{address}`: `{}` is neither http nor https; {expected}", url.scheme()));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(format!("`{address}` goes on behind its path; {expected}"));
+            return Err(format!("`{address}` has a query or a fragment; {expected}"));
         }
         let base = url.path().trim_end_matches('/');
         url.set_path(&format!("{}/{PATH}", base.strip_suffix(&format!("/{PATH}")).unwrap_or(base)));
@@ -102,7 +102,7 @@ async fn read(mut answer: Response) -> ExportOutcome {
         return ExportOutcome::Unreachable { why: status.to_string(), retry_after: seconds.map(Duration::from_secs) };
     }
     if !status.is_success() {
-        return ExportOutcome::Refused(format!("it answered {status}"));
+        return ExportOutcome::Refused(format!("it responded with {status}"));
     }
     let mut body = Vec::new();
     // If the rest of the response cannot be read, the collector has accepted the spans nevertheless, and they are not
@@ -119,7 +119,7 @@ async fn read(mut answer: Response) -> ExportOutcome {
 }
 
 fn read_headers(text: &str) -> Result<HeaderMap, String> {
-    let bad = || "the headers for the collector are not `name=value`, separated by commas".to_owned();
+    let bad = || "the headers for the collector must be `name=value`, separated by commas".to_owned();
     let mut headers = HeaderMap::new();
     for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         let (name, value) = entry.split_once('=').ok_or_else(bad)?;
@@ -150,7 +150,7 @@ mod tests {
             ("otel.example:4318", "neither http nor https"),
             ("127.0.0.1:4318", "expected the address of a collector"),
             ("grpc://otel.example", "`grpc` is neither http nor https"),
-            ("http://otel.example/?a=b", "goes on behind its path"),
+            ("http://otel.example/?a=b", "has a query or a fragment"),
             ("", "expected the address of a collector"),
         ] {
             let error = Collector::at(address, None).err().unwrap();

@@ -124,7 +124,7 @@ impl SpanQueue {
             if !self.is_full.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     waiting = QUEUE_SPANS_MAX,
-                    "spans are dropped: as many as may wait for the collector; see baton_spans_dropped_total"
+                    "spans are dropped: the queue for the collector is full; see baton_spans_dropped_total"
                 );
             }
             return;

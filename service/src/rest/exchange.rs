@@ -114,7 +114,7 @@ impl Exchange {
     ) -> Result<Slots, Refused> {
         let problem = match usize::try_from(max_tasks) {
             Ok(0..=SLOTS_MAX) if max_tasks == 0 || slots.is_empty() => None,
-            Ok(0..=SLOTS_MAX) => Some("must be absent beside `slots`".to_owned()),
+            Ok(0..=SLOTS_MAX) => Some("must be absent if there are `slots`".to_owned()),
             _ => Some(format!("is {max_tasks}, at most {SLOTS_MAX} are allowed")),
         };
         if let Some(problem) = problem {
@@ -363,7 +363,7 @@ impl TasksOf {
     ) -> Option<(Vec<u8>, Vec<Receipt>)> {
         // The answers are already recorded and only the poll has failed, so the exchange succeeds without tasks.
         let found = found.unwrap_or_else(|refusal| {
-            tracing::debug!(%refusal, "no further tasks could be taken");
+            tracing::debug!(%refusal, "the poll of an exchange failed");
             Vec::new()
         });
         if found.is_empty() && self.peer.has_left() {

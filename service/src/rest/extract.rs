@@ -99,7 +99,7 @@ fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
             if name.trim().eq_ignore_ascii_case("wait") {
                 return seconds_to_wait(seconds.trim().trim_matches('"').parse().ok())
                     .map(Some)
-                    .ok_or_else(|| bad("has a `wait` that is not a number of seconds from 0 upwards"));
+                    .ok_or_else(|| bad("has a `wait` that is not a non-negative number of seconds"));
             }
         }
     }

@@ -39,13 +39,13 @@ impl ListKind {
     ///
     /// If this service did not issue the token for this kind of list of the domain.
     pub(super) fn place(self, engine: &Engine, domain: &str, token: &str) -> Result<PageToken, Refused> {
-        let not_ours = || Refused::BadQuery("`page` is not one that this service gave".to_owned());
+        let not_ours = || Refused::BadQuery("`page` was not issued by this service".to_owned());
         let (place, seal) = token.split_once('.').unwrap_or((token, ""));
         let place = URL_SAFE_NO_PAD.decode(place).map_err(|_| not_ours())?;
         if engine.is_page_seal(&[self.word(), domain.as_bytes(), &place], seal) {
             Ok(PageToken(place))
         } else {
-            let why = "it was changed, or is of another list".to_owned();
+            let why = "it was changed, or belongs to another list".to_owned();
             Err(Refusal::BadPage { why }.into())
         }
     }

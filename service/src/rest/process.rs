@@ -46,7 +46,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let advice = "free space on the disk, or delete closed runs";
         warnings.push(warning("disk-full", detail, advice));
     } else if let Some(room) = room.filter(|room| room.is_low()) {
-        let detail = format!("{room}: no run is started, and open runs continue");
+        let detail = format!("{room}: new runs are refused, and open runs continue");
         let advice = "free space on the disk, or start the service with a lower --disk-reserve";
         warnings.push(warning("disk-low", detail, advice));
     }
@@ -58,7 +58,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         warnings.push(warning("archive-behind", detail, advice));
     }
     if let Some(Doubt { found, newest, .. }) = engine.guard().doubt() {
-        let clock = format!("the clock said {found}, and the newest time seen over this store is {newest}");
+        let clock = format!("the clock showed {found}, and the newest time seen over this store is {newest}");
         let detail = format!("{clock}: retention deletes nothing");
         warnings.push(warning(
             "clock-suspect",
@@ -81,7 +81,7 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
     let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();
     if let (Some(behind), Some(newest)) = (behind, newest) {
         let detail = format!(
-            "the clock says {now}, {behind} behind {newest}, the newest time seen over this store: timers and \
+            "the clock shows {now}, {behind} behind {newest}, the newest time seen over this store: timers and \
              timeouts until then are delayed"
         );
         let advice = "correct the clock (NTP), or if it is right, run `baton clock confirm`";

@@ -97,7 +97,7 @@ pub(super) async fn list(
     Params(params): Params<TaskListParams>,
 ) -> Answer {
     let page = params.page.as_deref().map(|page| ListKind::TaskLists.place(&engine, &domain, page)).transpose()?;
-    let not_ours = || Refused::BadQuery("`page` is not one that this service gave".to_owned());
+    let not_ours = || Refused::BadQuery("`page` was not issued by this service".to_owned());
     let after = page.map(|page| list_at(&page).ok_or_else(not_ours)).transpose()?;
     let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
     let report = engine.lists().report(&domain, after, limit).await?;

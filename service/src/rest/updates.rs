@@ -40,7 +40,7 @@ pub(super) async fn update(
         Some(start) => {
             let invalid = |field: &str, problem: String| Fault::Invalid { field: field.to_owned(), problem };
             if query.run_id.is_some() {
-                return Err(invalid("start", "stands beside a `runId`, and cannot start that run".to_owned()).into());
+                return Err(invalid("start", "cannot be combined with a `runId`".to_owned()).into());
             }
             if start.workflow_id != id {
                 let problem = format!("is `{}`, expected `{id}` as in the path", start.workflow_id);

@@ -200,5 +200,8 @@ pub(super) fn check(holder: &Holder, need: Need) -> Result<Need, SwfFault> {
     if need.is_met_by(holder) {
         return Ok(need);
     }
-    Err(SwfFault::new(FaultKind::OperationNotPermitted, format!("The credential does not allow to {}", need.words())))
+    Err(SwfFault::new(
+        FaultKind::OperationNotPermitted,
+        format!("The credential has no permission to {}", need.words()),
+    ))
 }

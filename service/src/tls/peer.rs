@@ -79,13 +79,13 @@ impl Peer {
             return Err(problem);
         }
         let Some(verifier) = self.tls.verifier() else {
-            return Err("certificates of callers are not looked at any more".to_owned());
+            return Err("client certificates are no longer accepted".to_owned());
         };
         let mut found_good_by = self.found_good_by.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&found_good_by, &verifier) {
             let now = UnixTime::since_unix_epoch(Duration::from_millis(now.as_millis()));
             let verified = verifier.verify_client_cert(&self.end_entity, &self.intermediates, now);
-            verified.map_err(|error| format!("its authority is not trusted any more: {error}"))?;
+            verified.map_err(|error| format!("its authority is no longer trusted: {error}"))?;
             *found_good_by = verifier;
         }
         Ok(&self.shown)

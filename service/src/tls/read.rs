@@ -42,7 +42,7 @@ impl CertificateValidity {
     /// Returns the reason why the certificate is not valid at this time; `None` if it is valid.
     pub(super) fn problem(&self, now: Timestamp) -> Option<String> {
         if now > self.until {
-            Some(format!("it has expired at {}", self.until))
+            Some(format!("it expired at {}", self.until))
         } else if now < self.from {
             Some(format!("it is not valid before {}", self.from))
         } else {
@@ -69,7 +69,7 @@ impl LoadedTls {
         let (shown, shown_key) = (files.certificate.display(), files.key.display());
         let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
             Error::InconsistentKeys(_) => {
-                format!("{shown_key}: the key does not fit the certificate {shown}; it is another certificate's")
+                format!("{shown_key}: the key does not belong to the certificate {shown}")
             }
             error => format!("{shown} with the key {shown_key}: {error}"),
         })?;
@@ -109,7 +109,7 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
 fn lacks(path: &Path, bytes: &[u8], what: &str, begins: &str) -> String {
     let shown = path.display();
     if has(bytes, PEM) {
-        format!("{shown}: there is no {what} in it; expected a block that begins with `-----BEGIN {begins}-----`")
+        format!("{shown}: it contains no {what}; expected a block that begins with `-----BEGIN {begins}-----`")
     } else {
         format!("{shown}: this is not PEM; expected a {what} that begins with `-----BEGIN {begins}-----`")
     }
@@ -130,8 +130,8 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let bytes = read(path)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
         if has(&bytes, ENCRYPTED) {
-            let how = "`openssl pkey -in FILE -out FILE` writes it without";
-            return format!("{}: the key takes a passphrase, and nobody is there to be asked; {how}", path.display());
+            let how = "remove it with `openssl pkey -in FILE -out FILE`";
+            return format!("{}: the key has a passphrase, which the service cannot ask for; {how}", path.display());
         }
         lacks(path, &bytes, "private key", "PRIVATE KEY")
     })

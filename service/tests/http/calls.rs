@@ -62,9 +62,9 @@ async fn only_a_deprecated_empty_domain_can_be_deleted() {
     api.ask(Ask::new("POST", "/v1/domains/old/deprecate")).await.json(200);
     gone("less than a minute ago").await;
     api.clock.advance(history::Duration::from_secs(60));
-    gone("it has runs").await;
+    gone("it has open runs").await;
     api.post("/v1/domains/old/workflows/w/terminate", &json!({})).await.json(200);
-    gone("kept for their retention").await;
+    gone("within their retention").await;
     api.ask(Ask::new("DELETE", "/v1/domains/old/workflows/w")).await.json(200);
     gone("it has schedules").await;
     api.ask(Ask::new("DELETE", "/v1/domains/old/schedules/s")).await.json(200);
@@ -75,7 +75,7 @@ async fn only_a_deprecated_empty_domain_can_be_deleted() {
     let types = api.get("/v1/domains/old/workflow-types").await.json(200);
     assert_eq!(types["types"], json!([]), "its types are deleted with it");
     let always = api.ask(Ask::new("DELETE", "/v1/domains/default")).await.problem(409, "domain-in-use");
-    assert!(always["detail"].as_str().unwrap().contains("always there"), "{always}");
+    assert!(always["detail"].as_str().unwrap().contains("it is the default domain"), "{always}");
 }
 
 #[tokio::test]

@@ -268,13 +268,13 @@ async fn a_certificate_without_name_authority_or_time_is_refused() {
     let ca = service.directory.path().join("callers.crt");
     std::fs::write(&ca, Authority::new().pem()).unwrap();
     service.tls.reload().unwrap();
-    refused(listed().await, "its authority is not trusted any more");
+    refused(listed().await, "its authority is no longer trusted");
     std::fs::write(&ca, service.callers.pem()).unwrap();
     service.tls.reload().unwrap();
     assert_eq!(listed().await.unwrap().0, 200);
 
     service.clock.0.store(LATE, Ordering::SeqCst);
-    refused(listed().await, "it has expired at 4096-01-01");
+    refused(listed().await, "it expired at 4096-01-01");
 }
 
 #[tokio::test]
@@ -353,5 +353,8 @@ fn two_credentials_cannot_name_the_same_certificate() {
     assert_eq!(refused, "the credentials `a` and `b` both name the certificate `CN=a`");
     let odd = Credential { metrics: true, certificates: vec!["a".to_owned()], ..named("a") };
     let refused = Credentials::new(vec![odd]).unwrap_err();
-    assert!(refused.starts_with("credential `a`: the certificate `a` is of no kind; expected `CN=name`"), "{refused}");
+    assert!(
+        refused.starts_with("credential `a`: the certificate `a` has an unknown prefix; expected `CN=name`"),
+        "{refused}"
+    );
 }

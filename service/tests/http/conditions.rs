@@ -103,7 +103,7 @@ fn a_credential_that_can_never_match_is_refused() {
     assert!(refused.contains("`rack`") && refused.contains("64 hexadecimal digits"), "{refused}");
     let half = Credential { access_key_id: Some("id".to_owned()), ..credential("rack") };
     let refused = Credentials::new(vec![half.clone()]).unwrap_err();
-    let expected = "credential `rack`: access-key-id and secret-access-key belong together, and neither is empty";
+    let expected = "credential `rack`: access-key-id and secret-access-key are both required, and must not be empty";
     assert_eq!(refused, expected);
     let whole =
         Credential { secret_access_key: Some("s".repeat(16)), secret_sha256: String::new(), operator: true, ..half };

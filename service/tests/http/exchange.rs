@@ -378,7 +378,7 @@ async fn an_exchange_takes_256_answers_and_slots() {
     refused(json!({ "maxTasks": 257 }), "is 257, at most 256").await;
     refused(json!({ "slots": (0..257).collect::<Vec<_>>(), "pollId": "p", "attempt": 2 }), "257 slots").await;
     refused(json!({ "slots": [1, 1], "pollId": "p", "attempt": 2 }), "slot 1 twice").await;
-    refused(json!({ "slots": [1], "maxTasks": 1 }), "must be absent beside `slots`").await;
+    refused(json!({ "slots": [1], "maxTasks": 1 }), "must be absent if there are `slots`").await;
     refused(json!({ "maxTasks": 1, "attempt": 2 }), "pollId").await;
 
     api.start("w").await;

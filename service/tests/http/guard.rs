@@ -256,28 +256,31 @@ async fn the_bearer_scheme_ignores_case() {
 fn a_credential_without_effect_is_refused() {
     let refused = |credentials| Credentials::new(credentials).unwrap_err();
     let one = |text: &str| vec![text.to_owned()];
-    assert!(refused(vec![credential("idle")]).starts_with("credential `idle` may do nothing; give it one of: "));
+    assert!(
+        refused(vec![credential("idle")])
+            .starts_with("credential `idle` has no permissions; give it at least one of: ")
+    );
     let all = Credential { runners: one("*/*"), ..credential("rack") };
-    assert!(refused(vec![all]).starts_with("credential `rack`: `*/*` is of no domain"));
+    assert!(refused(vec![all]).starts_with("credential `rack`: `*/*` names no domain"));
     let all = Credential { deciders: one("*/orders"), ..credential("rack") };
-    assert!(refused(vec![all]).starts_with("credential `rack`: `*/orders` is of no domain"));
+    assert!(refused(vec![all]).starts_with("credential `rack`: `*/orders` names no domain"));
     let empty = Credential { readers: one(""), ..credential("who") };
-    assert_eq!(refused(vec![empty]), "credential `who`: the name of a domain is empty; `*` is all of them");
+    assert_eq!(refused(vec![empty]), "credential `who`: the name of a domain is empty; use `*` for all domains");
     let nameless = Credential { name: " ".to_owned(), operator: true, ..credential("x") };
-    assert_eq!(refused(vec![nameless]), "a credential has an empty name; say whose it is");
+    assert_eq!(refused(vec![nameless]), "a credential has an empty name; give it a name");
     let may = |name: &str| Credential { operator: true, ..credential(name) };
     let same = Credential { name: "other".to_owned(), metrics: true, ..credential("one") };
-    let expected = "the credentials `one` and `other` have the same secret; only the first would count";
+    let expected = "the credentials `one` and `other` have the same secret; give each a different one";
     assert_eq!(refused(vec![may("one"), same]), expected);
     let limited = |may_decide: Permissions| Credential { may_decide: Some(may_decide), ..credential("d") };
     let decides = |may: Permissions| Credential { deciders: one("default/*"), ..limited(may) };
     let lists = Permissions { task_lists: Some(Vec::new()), ..Permissions::default() };
     let unknown = Permissions { decisions: Some(one("Schedule")), ..Permissions::default() };
     for (credential, problem) in [
-        (Credential { operator: true, ..decides(lists.clone()) }, "limits nobody: with `operator = true`"),
-        (Credential { metrics: true, ..limited(lists.clone()) }, "limits nobody: there are no `deciders`"),
-        (decides(Permissions::default()), "limits nothing; give one of: decisions"),
-        (decides(unknown), "names the decision `Schedule`, expected one of `ScheduleActivity`"),
+        (Credential { operator: true, ..decides(lists.clone()) }, "has no effect: with `operator = true`"),
+        (Credential { metrics: true, ..limited(lists.clone()) }, "has no effect: there are no `deciders`"),
+        (decides(Permissions::default()), "is empty; give at least one of: decisions"),
+        (decides(unknown), "has the unknown decision `Schedule`, expected one of `ScheduleActivity`"),
     ] {
         let refused = refused(vec![credential]);
         assert!(refused.starts_with(&format!("credential `d`: may-decide {problem}")), "{refused}");

@@ -266,7 +266,7 @@ async fn an_invalid_history_is_refused_with_the_reason() {
     let said = refused(&history.replace(r#""type":"DeciderStarted""#, r#""type":"DeciderStarted","later":1"#)).await;
     assert!(said.contains("event 3 would be changed by the import") && said.contains("`later`"), "{said}");
     let said = refused(&history.replace(r#""timestamp":"2"#, r#""timestamp":"3"#)).await;
-    assert!(said.contains("the clock of this service says"), "{said}");
+    assert!(said.contains("the clock of this service shows"), "{said}");
     let elsewhere = Ask::text("/v1/domains/nowhere/imported-runs", &format!(r#"{{"events":[{history}]}}"#));
     to.refused(elsewhere, 404, "unknown-domain").await;
     to.refused(Ask::text(IMPORTED, r#"{"events":1}"#), 400, "bad-json").await;

@@ -245,7 +245,7 @@ async fn keys_in_a_file_are_reloaded_with_the_configuration() {
     let mut stanzas = of(vec![issuer.clone()]);
     stanzas.credentials = vec![Credential { operator: true, ..credential("operator") }];
     let refused = credentials.replace(stanzas).unwrap_err();
-    assert!(refused.contains("issuer `corp`") && refused.contains("no JSON Web Key Set"), "{refused}");
+    assert!(refused.contains("issuer `corp`") && refused.contains("not a JSON Web Key Set"), "{refused}");
     domain(&guarded, &old).await.json(200);
     domain(&guarded, "operator").await.problem(401, "unauthorized");
     std::fs::write(file.path(), jwks(&[&second])).unwrap();
@@ -264,27 +264,27 @@ fn an_invalid_issuer_is_refused_by_name() {
     let of_algorithm = |algorithm: &str| Issuer { algorithms: Some(one(algorithm)), ..good.clone() };
     let ruled = |rules: Vec<ClaimRule>| Issuer { rules, ..good.clone() };
     for (issuer, says) in [
-        (Issuer { name: "a b".to_owned(), ..good.clone() }, "its name must be of letters"),
-        (Issuer { name: "a:b".to_owned(), ..good.clone() }, "its name must be of letters"),
+        (Issuer { name: "a b".to_owned(), ..good.clone() }, "its name must consist of letters"),
+        (Issuer { name: "a:b".to_owned(), ..good.clone() }, "its name must consist of letters"),
         (Issuer { name: "a".repeat(33), ..good.clone() }, "at most 32"),
         (Issuer { issuer: String::new(), ..good.clone() }, "`issuer` is empty"),
-        (Issuer { audiences: Vec::new(), ..good.clone() }, "`audiences` must name"),
-        (Issuer { jwks_file: None, ..good.clone() }, "give one of jwks-file and jwks-url"),
-        (Issuer { jwks_url: Some("https://x".to_owned()), ..good.clone() }, "give one of jwks-file and jwks-url"),
+        (Issuer { audiences: Vec::new(), ..good.clone() }, "`audiences` must list"),
+        (Issuer { jwks_file: None, ..good.clone() }, "give either jwks-file or jwks-url"),
+        (Issuer { jwks_url: Some("https://x".to_owned()), ..good.clone() }, "give either jwks-file or jwks-url"),
         (at("http://id.example/keys"), "expected https, or http on this machine"),
         (at("http://127.0.0.1.evil.example/keys"), "expected https, or http on this machine"),
         (at("file:///etc/keys"), "expected https, or http on this machine"),
         (at("keys"), "jwks-url `keys`: "),
-        (of_algorithm("HS256"), "`HS256` is no algorithm that is taken, expected one of `RS256`"),
-        (of_algorithm("none"), "`none` is no algorithm"),
+        (of_algorithm("HS256"), "`HS256` is not a supported algorithm, expected one of `RS256`"),
+        (of_algorithm("none"), "`none` is not a supported algorithm"),
         (Issuer { algorithms: Some(Vec::new()), ..good.clone() }, "`algorithms` is empty"),
         (ruled(Vec::new()), "it has 0 rules"),
         (ruled(vec![ClaimRule { metrics: true, ..rule("x") }; RULES_MAX + 1]), "it has 257 rules, expected one to 256"),
-        (ruled(vec![rule("nothing")]), "issuer `corp`, the rule for `nothing` in `groups`, may do nothing"),
-        (ruled(vec![ClaimRule { has: String::new(), metrics: true, ..rule("x") }]), "needs both a `claim` and"),
+        (ruled(vec![rule("nothing")]), "issuer `corp`, the rule for `nothing` in `groups`, has no permissions"),
+        (ruled(vec![ClaimRule { has: String::new(), metrics: true, ..rule("x") }]), "needs both `claim` and"),
         (ruled(vec![ClaimRule { runners: one("x"), ..rule("x") }]), "`x` is not `domain/list`"),
         (Issuer { jwks_file: Some("/nowhere".into()), ..good.clone() }, "/nowhere: "),
-        (Issuer { jwks_file: Some(empty.path().to_owned()), ..good.clone() }, "this is no JSON Web Key Set"),
+        (Issuer { jwks_file: Some(empty.path().to_owned()), ..good.clone() }, "this is not a JSON Web Key Set"),
     ] {
         let said = refused(issuer);
         assert!(said.starts_with("issuer `") && said.contains(says), "{says}: {said}");
@@ -292,12 +292,12 @@ fn an_invalid_issuer_is_refused_by_name() {
     let twice = Credentials::new(of(vec![good.clone(), good.clone()])).unwrap_err();
     assert!(twice.contains("two issuers have the name `corp`"), "{twice}");
     let same = Credentials::new(of(vec![good.clone(), Issuer { name: "b".to_owned(), ..good.clone() }])).unwrap_err();
-    assert!(same.contains("two issuers have `https://id.example`"), "{same}");
+    assert!(same.contains("two issuers have the same `issuer`, `https://id.example`"), "{same}");
     let many = Credentials::new(of(vec![good; ISSUERS_MAX + 1])).unwrap_err();
     assert!(many.contains("17 issuers, expected at most 16"), "{many}");
     let taken = Credential { operator: true, ..credential("corp:alice") };
     let taken = Credentials::new(vec![taken]).unwrap_err();
-    assert!(taken.contains("credential `corp:alice`: `:` stands in the names of an issuer's callers alone"), "{taken}");
+    assert!(taken.contains("credential `corp:alice`: `:` is reserved for callers of an issuer"), "{taken}");
 }
 
 #[test]

@@ -113,8 +113,8 @@ async fn messages_of_a_newer_form_are_refused_by_name() {
     for (form, body, status, said) in [
         (None, &waiting, 200, ""),
         (Some(known.to_string()), &waiting, 200, ""),
-        (Some((known + 1).to_string()), &waiting, 400, "the node that sends it is newer"),
-        (Some("one".to_owned()), &waiting, 400, "`baton-nodes` is no number"),
+        (Some((known + 1).to_string()), &waiting, 400, "the sending node is newer"),
+        (Some("one".to_owned()), &waiting, 400, "`baton-nodes` is not a number"),
         (Some(known.to_string()), &json!({ "at": "a" }), 400, "list"),
     ] {
         let ask = axum::http::Request::post("/nodes/waiting").header("content-type", "application/json");

@@ -220,12 +220,12 @@ async fn invalid_files_are_refused_and_the_old_ones_stay_in_use() {
     let early = service.authority.issue_with(&["localhost"], not_yet);
     for (shown, with, says) in [
         // Certificate of a new pair without its key.
-        (good.certificate.as_str(), None, "does not fit the certificate"),
+        (good.certificate.as_str(), None, "does not belong to the certificate"),
         (good.certificate.as_str(), Some("rubbish"), "not PEM"),
         ("rubbish", Some(good.key.as_str()), "not PEM"),
         ("", Some(good.key.as_str()), "not PEM"),
-        (good.key.as_str(), Some(good.key.as_str()), "there is no certificate in it"),
-        (expired.certificate.as_str(), Some(expired.key.as_str()), "it has expired at 2001-01-01T00:00:00.000Z"),
+        (good.key.as_str(), Some(good.key.as_str()), "it contains no certificate"),
+        (expired.certificate.as_str(), Some(expired.key.as_str()), "it expired at 2001-01-01T00:00:00.000Z"),
         (early.certificate.as_str(), Some(early.key.as_str()), "it is not valid before 2999-01-01T00:00:00.000Z"),
     ] {
         std::fs::write(&certificate, shown).unwrap();
@@ -255,10 +255,10 @@ fn invalid_files_are_refused_at_the_start() {
     let open = || Tls::open(files(directory.path()), Arc::new(SystemClock)).map(drop);
     assert!(open().unwrap_err().contains("tls.crt: No such file"));
     for (certificate, key, says) in [
-        (good.certificate.as_str(), other.key.as_str(), "tls.key: the key does not fit the certificate"),
-        (good.key.as_str(), good.key.as_str(), "tls.crt: there is no certificate in it"),
-        (good.certificate.as_str(), good.certificate.as_str(), "tls.key: there is no private key in it"),
-        (good.certificate.as_str(), encrypted, "tls.key: the key takes a passphrase"),
+        (good.certificate.as_str(), other.key.as_str(), "tls.key: the key does not belong to the certificate"),
+        (good.key.as_str(), good.key.as_str(), "tls.crt: it contains no certificate"),
+        (good.certificate.as_str(), good.certificate.as_str(), "tls.key: it contains no private key"),
+        (good.certificate.as_str(), encrypted, "tls.key: the key has a passphrase"),
         ("\u{1}\u{2}", good.key.as_str(), "tls.crt: this is not PEM"),
         (good.certificate.as_str(), "", "tls.key: this is not PEM"),
         (broken, good.key.as_str(), "tls.crt: the certificate cannot be read"),

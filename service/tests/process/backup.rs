@@ -174,7 +174,7 @@ async fn a_standby_takes_over_a_running_service_and_its_tasks() {
     let both =
         ["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0", "--stop-shipping", "--ship-to", &archive];
     let said = String::from_utf8(baton(&both).stderr).unwrap();
-    assert!(said.contains("leave out one of them"), "{said}");
+    assert!(said.contains("omit one of them"), "{said}");
 
     let service = serve(&scratch, "copy", &["--ship-to", &archive]);
     let client = service.client();

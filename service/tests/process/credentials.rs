@@ -60,15 +60,15 @@ async fn a_changed_file_is_reloaded_and_an_invalid_one_never() {
     let is_counted =
         async || text(&service, "/metrics", "two").await.contains("baton_reload_failing{file=\"credentials\"} 1\n");
     for (bad, why) in [
-        ("[[credentials]\n".to_owned(), "this is not TOML"),
+        ("[[credentials]\n".to_owned(), "invalid TOML"),
         (format!("{}tabel = 'x'\n", stanza("one")), "unknown field `tabel`"),
         (format!("cach-mib = 'x'\n{}", stanza("one")), "unknown field `cach-mib`"),
         (stanza("one") + &stanza("one"), "two credentials have the name `one`"),
         (
             stanza("one") + "certificates = ['CN=one']\n",
-            "credential `one` names certificates, and callers are asked for none",
+            "credential `one` has certificates, but clients are not asked for any",
         ),
-        (String::new(), "everybody would be let in"),
+        (String::new(), "anyone would have full access"),
     ] {
         write(&config, &bad);
         until(why, async || log().contains(why)).await;
@@ -225,7 +225,7 @@ async fn credentials_are_created_listed_and_revoked_at_runtime() {
     refused(&config, &["revoke", "ops"], 1, "no credential would be left");
     refused(&config, &["revoke", "nobody"], 1, "there is no credential `nobody`");
     refused(&config, &["new", "ops", "--metrics"], 2, "what it may do stands in the file");
-    refused(&config, &["new", "other"], 2, "may do nothing");
+    refused(&config, &["new", "other"], 2, "has no permissions");
     let (third, _) = credential(&config, &["new", "other", "--operator", "--expires", "1h"]);
     until("another credential", async || status(&service, third.trim_end()).await == 200).await;
     credential(&config, &["revoke", "ops"]);

@@ -38,7 +38,7 @@ fn a_readable_configuration_with_credentials_causes_a_warning() {
         let told = ["--allow-remote-without-credentials", "--allow-remote-without-tls"];
         let output = baton(&[&["serve", "--config", path, "--listen", "192.0.2.1:1"], told.as_slice()].concat());
         let said = String::from_utf8(output.stderr).unwrap();
-        let warning = format!("others can use the configuration `{path}` (mode {mode:03o})");
+        let warning = format!("other users have access to the configuration `{path}` (mode {mode:03o})");
         assert_eq!(said.contains(&warning), is_warned, "{text}{said}");
     }
 }

@@ -111,15 +111,15 @@ fn a_remote_listener_needs_tls_and_credentials_or_options() {
     let encrypts = ["--tls-cert", certificate.as_str(), "--tls-key", key.as_str()];
     let known = ["--config", config.as_str()];
     for (args, says) in [
-        (vec![], "nobody is asked who they are"),
-        (vec!["--allow-remote-without-tls"], "nobody is asked who they are"),
-        (encrypts.to_vec(), "nobody is asked who they are"),
-        (vec!["--allow-remote-without-credentials"], "nothing is encrypted"),
-        (known.to_vec(), "nothing is encrypted"),
+        (vec![], "without authentication"),
+        (vec!["--allow-remote-without-tls"], "without authentication"),
+        (encrypts.to_vec(), "without authentication"),
+        (vec!["--allow-remote-without-credentials"], "without encryption"),
+        (known.to_vec(), "without encryption"),
         ([known.as_slice(), &["--allow-remote-without-tls"]].concat(), "192.0.2.1:1: "),
         ([known.as_slice(), &encrypts].concat(), "192.0.2.1:1: "),
         (vec!["--allow-remote-without-credentials", "--allow-remote-without-tls"], "192.0.2.1:1: "),
-        ([known.as_slice(), &["--tls-cert", &certificate]].concat(), "`tls-cert` and `tls-key` belong together"),
+        ([known.as_slice(), &["--tls-cert", &certificate]].concat(), "`tls-cert` and `tls-key` require each other"),
     ] {
         let said = serve(&args);
         assert!(said.contains(says), "{args:?}: {said}");
@@ -142,15 +142,15 @@ fn unusable_tls_files_end_the_start_with_an_explanation() {
     for (mode, is_told) in [(0o644, true), (0o600, false)] {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
         let said = serve("192.0.2.1:1");
-        assert!(said.contains("it has expired at 2001-01-01T00:00:00.000Z"), "{said}");
-        let warning = format!("others can use the file `{}` (mode {mode:03o})", key.display());
+        assert!(said.contains("it expired at 2001-01-01T00:00:00.000Z"), "{said}");
+        let warning = format!("other users have access to the file `{}` (mode {mode:03o})", key.display());
         assert_eq!(said.contains(&warning), is_told, "{said}");
     }
     authority.issue_with(&["localhost"], not_yet).write(&scratch.0);
     assert!(serve("192.0.2.1:1").contains("it is not valid before 2999-01-01T00:00:00.000Z"));
     std::fs::write(&key, authority.issue(&["localhost"]).key).unwrap();
     let said = serve("127.0.0.1:0");
-    assert!(said.contains("baton serve: TLS: ") && said.contains("does not fit the certificate"), "{said}");
+    assert!(said.contains("baton serve: TLS: ") && said.contains("does not belong to the certificate"), "{said}");
     std::fs::remove_file(&key).unwrap();
     assert!(serve("127.0.0.1:0").contains("tls.key: No such file"));
 }
@@ -223,7 +223,7 @@ fn the_command_line_authenticates_with_a_client_certificate() {
     };
     let encrypts = ["--tls-cert", certificate.as_str(), "--tls-key", key.as_str()];
     let said = refused(&[["--config", config.as_str()].as_slice(), &encrypts].concat());
-    assert!(said.contains("credential `ops` names certificates") && said.contains("--tls-client-ca"), "{said}");
-    assert!(refused(&["--tls-client-ca", &callers_ca]).contains("needs `tls-cert` and `tls-key`"));
-    assert!(refused(&[["--tls-client-required"].as_slice(), &encrypts].concat()).contains("needs `tls-client-ca`"));
+    assert!(said.contains("credential `ops` has certificates") && said.contains("--tls-client-ca"), "{said}");
+    assert!(refused(&["--tls-client-ca", &callers_ca]).contains("requires `tls-cert` and `tls-key`"));
+    assert!(refused(&[["--tls-client-required"].as_slice(), &encrypts].concat()).contains("requires `tls-client-ca`"));
 }

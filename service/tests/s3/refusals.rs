@@ -65,7 +65,7 @@ async fn a_foreign_or_damaged_archive_is_reported() {
     let (service, data) = served(&scratch);
     put(&name, "letters/letter", "Dear").await;
     let said = refused_at(&server(), &["backup", &format!("s3://{name}/letters"), "--data-dir", &data]);
-    assert!(said.contains("contains other objects than an archive"), "{said}");
+    assert!(said.contains("contains objects that are not part of an archive"), "{said}");
     let empty = format!("s3://{name}/empty");
     let said = refused_at(&server(), &["backup", "verify", &empty]);
     assert!(said.contains("there is no archive"), "{said}");

@@ -170,7 +170,8 @@ async fn domains_without_permission_are_not_listed() {
     }
     let describe = json!({ "name": "other" });
     let refused = as_of(&guarded, "application", "DescribeDomain", &describe).await;
-    refused.fault(&format!("{SWF}OperationNotPermittedFault"), "The credential does not allow to read domain `other`");
+    refused
+        .fault(&format!("{SWF}OperationNotPermittedFault"), "The credential has no permission to read domain `other`");
 }
 
 #[tokio::test]

@@ -154,7 +154,8 @@ async fn every_operation_refuses_a_second_target() {
             let mut sent = Sent::plain("operator", call.name, world.here.input(call));
             sent.headers.push(("x-amz-target", format!("SimpleWorkflowService.{other}")));
             let answer = sent.to(&world.guarded).await;
-            answer.fault("com.amazon.coral.service#UnknownOperationException", "X-Amz-Target must be there once");
+            answer
+                .fault("com.amazon.coral.service#UnknownOperationException", "X-Amz-Target must be sent exactly once");
         }
     }
 }

@@ -231,7 +231,11 @@ async fn a_turns_page_token_is_valid_only_for_its_list_and_decider() {
     ask("decider d1 A", "d1", "A").await.json();
     for (who, domain, of) in [("decider d1 B", "d1", "B"), ("decider d2 A", "d2", "A"), ("decider d1 B", "d1", "A")] {
         let refused = ask(who, domain, of).await;
-        assert!(refused.text.contains("does not allow to take or answer turns of list `of-d1-A`"), "{}", refused.text);
+        assert!(
+            refused.text.contains("has no permission to take or answer turns of list `of-d1-A`"),
+            "{}",
+            refused.text
+        );
     }
     ask("operator", "d2", "A").await.invalid("Invalid token");
     ask("operator", "d1", "B").await.invalid("Invalid token");

@@ -263,7 +263,7 @@ impl Shipping {
                 Err(ArchiveError::Gap { batch }) => {
                     tracing::warn!(
                         batch,
-                        "the log was not kept long enough for the archive, which starts again with a new base"
+                        "the log was not kept long enough for the archive; shipping starts over with a new base"
                     );
                     self.shipper = None;
                 }

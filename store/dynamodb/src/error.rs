@@ -5,8 +5,8 @@
 pub enum TableError {
     /// The table does not exist.
     #[error(
-        "there is no table `{table}` in {place}; `baton dynamodb create-table` creates one, and --region, AWS_REGION \
-         or --endpoint-url determine where to look"
+        "table `{table}` does not exist in {place}; create it with `baton dynamodb create-table`, or correct --region, \
+         AWS_REGION or --endpoint-url"
     )]
     Missing {
         /// Name of the table.
@@ -15,7 +15,7 @@ pub enum TableError {
         place: String,
     },
     /// The table exists already.
-    #[error("there is a table `{table}` in {place} already; `baton dynamodb check` reports whether it can be used")]
+    #[error("table `{table}` already exists in {place}; `baton dynamodb check` reports whether it can be used")]
     Exists {
         /// Name of the table.
         table: String,
@@ -33,7 +33,7 @@ pub enum TableError {
         what: String,
     },
     /// The table is being created, updated or deleted.
-    #[error("the table `{table}` is not active but {status}; try again when it is")]
+    #[error("the table `{table}` has status {status}; try again when it is ACTIVE")]
     NotActive {
         /// Name of the table.
         table: String,
@@ -51,8 +51,8 @@ pub enum TableError {
     },
     /// Other nodes use the table with other options.
     #[error(
-        "the table `{table}` is in use with {found}, but this node has {expected}: all nodes of a table must \
-         be the same"
+        "the table `{table}` is in use with {found}, but this node has {expected}: all nodes of a table must use the \
+         same"
     )]
     Layout {
         /// Name of the table.
@@ -65,7 +65,7 @@ pub enum TableError {
     /// A newer version of Baton has written data that this version would misread.
     #[error(
         "the table `{table}` has form {found}, written by a newer version of Baton, but this version supports form \
-         {known}: use that version, or a table restored to an instant before it was used; see docs/upgrading.md"
+         {known}: use that version, or a table restored to a time before that version used it; see docs/upgrading.md"
     )]
     Newer {
         /// Name of the table.

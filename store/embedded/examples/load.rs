@@ -98,7 +98,7 @@ async fn main() {
     latencies.sort_unstable();
     let at = |part: usize| latencies.get((latencies.len() * part / 10_000).min(latencies.len().saturating_sub(1)));
     let count = u32::try_from(latencies.len()).unwrap_or(u32::MAX);
-    println!("{count} commits, {:.0} a second", f64::from(count) / elapsed.as_secs_f64());
+    println!("{count} commits, {:.0} per second", f64::from(count) / elapsed.as_secs_f64());
     println!("p50 {:?}  p99 {:?}  p99.9 {:?}  worst {:?}", at(5000), at(9900), at(9990), latencies.last());
     println!("{:?}, most memory {:?}", store.stats(), store.memory_bytes());
     let closing = now();

@@ -22,8 +22,8 @@ pub fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error 
 /// Returns what to do about an IO error, to be appended to its message.
 pub(crate) fn advice(error: &std::io::Error) -> &'static str {
     match error.kind() {
-        std::io::ErrorKind::StorageFull => "; make room on the disk",
-        std::io::ErrorKind::QuotaExceeded => "; make room on the disk, or raise its quota",
+        std::io::ErrorKind::StorageFull => "; free space on the disk",
+        std::io::ErrorKind::QuotaExceeded => "; free space on the disk, or raise its quota",
         _ => "",
     }
 }
@@ -37,8 +37,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_reported_with_advice() {
         let said = |kind: ErrorKind| storage_error(&kind.into(), "write", Path::new("log/1")).to_string();
-        assert!(said(ErrorKind::StorageFull).ends_with("; make room on the disk"));
+        assert!(said(ErrorKind::StorageFull).ends_with("; free space on the disk"));
         assert!(said(ErrorKind::StorageFull).contains("cannot write `log/1`: "));
-        assert!(!said(ErrorKind::NotFound).contains("make room"));
+        assert!(!said(ErrorKind::NotFound).contains("free space"));
     }
 }

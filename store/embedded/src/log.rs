@@ -286,8 +286,7 @@ impl Segments {
                 position,
                 bytes = self.bytes(),
                 is_disk_low,
-                "the log is no longer kept for the archive or standby that has yet to copy it, which starts again \
-                 with a new base"
+                "the log is no longer kept for an archive or standby that lags behind; it starts over with a new base"
             );
             return position;
         }

@@ -89,7 +89,7 @@ impl Tree {
     fn open_file(path: &Path, cache_bytes: usize, files: ValueFiles, verified: Verify) -> Result<(Self, u64), Error> {
         let file = private::open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
             .map_err(|error| storage_error(&error, "open", path))?;
-        let length = file.metadata().map_err(|error| storage_error(&error, "look at", path))?.len();
+        let length = file.metadata().map_err(|error| storage_error(&error, "inspect", path))?.len();
         let mut database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(failed)?;
         if length > 0 && (verified == Verify::Always || length <= VERIFIED_AT_OPEN_MAX) {
             verify(&mut database)?;

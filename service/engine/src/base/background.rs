@@ -112,7 +112,7 @@ impl Background {
     ) {
         self.spawn_until_stopped(async move {
             while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
-                tracing::error!("{what} panicked, and begins anew; this is a defect of the service");
+                tracing::error!("background task panicked and is restarted: {what}; this is a bug in the service");
                 tokio::time::sleep(ANEW_AFTER).await;
             }
         });
@@ -132,7 +132,7 @@ impl Background {
         let mut under_way = self.under_way.subscribe();
         if tokio::time::timeout(FINISH_WAIT, under_way.wait_for(|count| *count == 0)).await.is_err() {
             let count = *self.under_way.borrow();
-            tracing::warn!(count, "the service stops while something is under way");
+            tracing::warn!(count, "the service stops while background tasks are still running");
         }
     }
 }

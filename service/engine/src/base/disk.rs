@@ -32,9 +32,9 @@ impl DiskReserve {
         let room = DiskRoom { free: self.store.disk_free()?, reserve: self.reserve, least: self.least };
         if room.is_low() != self.was_low.swap(room.is_low(), Ordering::Relaxed) {
             if room.is_low() {
-                tracing::error!("{room}: no run is started until there is room");
+                tracing::error!("{room}: new runs are refused until space is free");
             } else {
-                tracing::info!("{room}: runs are started again");
+                tracing::info!("{room}: new runs are accepted again");
             }
         }
         Some(room)

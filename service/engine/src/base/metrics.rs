@@ -114,7 +114,7 @@ impl Metrics {
         for outcome in ["started", "refused", "skipped", "missed"] {
             drop(actions.get_or_create(&[("outcome", outcome)]));
         }
-        registry.register("schedule_actions", "Times of schedules, by outcome", actions.clone());
+        registry.register("schedule_actions", "Scheduled times, by outcome", actions.clone());
         let deliveries_failed = Family::<[(&'static str, &'static str); 1], Counter>::default();
         for reason in Undelivered::ALL {
             drop(deliveries_failed.get_or_create(&[("reason", reason.word())]));

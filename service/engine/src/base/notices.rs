@@ -132,9 +132,8 @@ impl Notices {
         if self.admit(NoticeKind::ClockSuspect, None, 0).is_some() {
             tracing::warn!(
                 %newest, %found,
-                "the clock is more than a day ahead of the newest time seen; nothing is deleted by retention until \
-                 it is \
-                 back or has kept its pace for a day. If it is right: `baton clock confirm`"
+                "the clock is more than a day ahead of the newest time seen; retention deletes nothing until it is \
+                 back or has run steadily for a day. If it is right, run `baton clock confirm`"
             );
         }
     }
@@ -146,7 +145,7 @@ impl Notices {
             match (kind, list) {
                 (NoticeKind::DeliveryFailed, Some(list)) => failed_deliveries(&list, count, 0),
                 (NoticeKind::DeliveryFailed, None) => {
-                    tracing::warn!(count, "further tasks did not reach their pollers, on lists that had no line");
+                    tracing::warn!(count, "further tasks did not reach their pollers, on lists that were not logged");
                 }
                 (NoticeKind::Failing, _) => of_more_runs("failing", count),
                 (NoticeKind::Blocked, _) => of_more_runs("blocked", count),

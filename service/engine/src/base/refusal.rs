@@ -247,7 +247,7 @@ pub enum Refusal {
         run_id: Uuid,
     },
     /// The clock is doubted. Deadlines cannot be repaired until the clock is confirmed or corrected.
-    #[error("the service's clock says {now} and may be wrong: {why}")]
+    #[error("the service's clock shows {now} and may be wrong: {why}")]
     ClockSuspect {
         /// Time that the clock shows.
         now: history::Timestamp,
@@ -443,7 +443,9 @@ impl From<store::Error> for Refusal {
             // If a write to the store failed, the store may nevertheless have applied it.
             store::Error::Unknown { why } | store::Error::Failed { why } => Self::OutcomeUnknown { why },
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },
-            store::Error::InvalidPage => Self::BadPage { why: "it was changed, or made by another query".to_owned() },
+            store::Error::InvalidPage => {
+                Self::BadPage { why: "it was changed, or belongs to another query".to_owned() }
+            }
             store::Error::Corrupt { what } => Self::Corrupt { what },
             in_use @ store::Error::InUse { .. } => Self::Unavailable { why: in_use.to_string(), retry_after: None },
         }

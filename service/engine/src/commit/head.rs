@@ -73,7 +73,7 @@ fn garbled(what: &str) -> Refusal {
 }
 
 fn decode_first<'b, T: Decode<'b, ()>>(bytes: &'b Bytes, tail_at: usize) -> Result<T, Refusal> {
-    let first = bytes.get(5..tail_at).ok_or_else(|| garbled("cut short"))?;
+    let first = bytes.get(5..tail_at).ok_or_else(|| garbled("truncated"))?;
     minicbor::decode(first).map_err(|error| garbled(&error.to_string()))
 }
 
@@ -83,10 +83,10 @@ fn tail_at(bytes: &Bytes) -> Result<usize, Refusal> {
     if format != HEADS {
         return Err(garbled(&format!("format {format}, this version of Baton reads {HEADS}")));
     }
-    let length = rest.first_chunk::<4>().ok_or_else(|| garbled("cut short"))?;
+    let length = rest.first_chunk::<4>().ok_or_else(|| garbled("truncated"))?;
     let tail_at = u32::from_be_bytes(*length) as usize;
     if tail_at > bytes.len() {
-        return Err(garbled("cut short"));
+        return Err(garbled("truncated"));
     }
     Ok(tail_at)
 }

@@ -164,7 +164,7 @@ impl RunReader {
             run.fill_notes(|place| kept(&packs, place).and_then(Note::read));
             // A note about attempts that was read from a pack may itself refer to another pack.
             if run.notes_kept() == kept_in {
-                return Err(Refusal::Corrupt { what: format!("what was said of tries of run {run_id} is missing") });
+                return Err(Refusal::Corrupt { what: format!("notes about attempts of run {run_id} are missing") });
             }
         }
     }

@@ -97,7 +97,7 @@ impl TaskLists {
             Ok(Some(grant)) => poller.grant(grant),
             Ok(None) => self.return_poller(&list, poller),
             Err(refusal) => {
-                tracing::warn!(%refusal, "a waiting task could not be taken");
+                tracing::warn!(%refusal, "a waiting task could not be dispatched");
                 self.unreserve_one(&list, poller, Some(&refusal));
             }
         }

@@ -77,7 +77,7 @@ impl TaskLists {
                 match answer {
                     Ok(Ok(Some(offer))) => return Some(offer.task()),
                     Ok(Ok(None)) | Err(_) => {}
-                    Ok(Err(error)) => tracing::debug!(error, "a node did not say whether it knows a poll's task"),
+                    Ok(Err(error)) => tracing::debug!(error, "a node could not be asked for the task of a lost poll"),
                 }
             }
             None

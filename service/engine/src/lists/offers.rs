@@ -18,7 +18,7 @@ impl TaskLists {
             let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
             self.background.spawn_until_stopped(async move {
                 if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
-                    tracing::debug!(error, node, "a node could not be told that somebody waits here");
+                    tracing::debug!(error, node, "a node could not be notified of a poller here");
                     lists.elsewhere.forget_notified(&list, &node);
                 }
             });
@@ -66,7 +66,7 @@ impl TaskLists {
                         lists.offer(&list, task);
                     }
                     Err(error) => {
-                        tracing::debug!(error, node = at.node, "a task could not be offered to a node");
+                        tracing::debug!(error, node = at.node, "a task could not be offered to another node");
                         lists.elsewhere.suspend_offers(&list, &at.node);
                         lists.pollers.saw(&list, lists.clock.now());
                         lists.offer(&list, task);

@@ -38,7 +38,10 @@ impl TaskLists {
         }
         for list in lists {
             if let Err(refusal) = self.write_row(&list, key, now).await {
-                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "that a run waits could not be written down");
+                tracing::debug!(
+                    %refusal, workflow_id = %key.workflow_id,
+                    "the backlog row of a run could not be written"
+                );
                 return false;
             }
         }
@@ -80,7 +83,7 @@ impl TaskLists {
     async fn write_full_row(self: &Arc<Self>, list: &ListKey, run: &HeadKey) {
         let (key, now) = (key_of(list, run), self.clock.now());
         if let Err(error) = self.store.commit(&key, Expect::Absent, &row(None, now), &[]).await {
-            tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
+            tracing::debug!(%error, workflow_id = %run.workflow_id, "the backlog row of a run could not be written");
             return self.agenda.wake_again(run, self.clock.now());
         }
         // Memory may have no space for the list itself. The list's next poller, or a poller that has arrived meanwhile,
@@ -97,7 +100,7 @@ impl TaskLists {
         if self.backlog.begin_reading(list, again_after) {
             let (lists, list) = (Arc::clone(self), list.clone());
             let read = move || Box::pin(Arc::clone(&lists).read_rows(list.clone())) as _;
-            self.background.keep("reading what waits on a list", read);
+            self.background.keep("reading the backlog of a list", read);
         }
     }
 
@@ -174,7 +177,7 @@ impl TaskLists {
             let read = match self.store.list(&query, page.as_ref()).await {
                 Ok(read) => read,
                 Err(error) => {
-                    tracing::warn!(%error, "what waits on a list could not be read");
+                    tracing::warn!(%error, "the backlog of a list could not be read");
                     tokio::time::sleep(RETRY_WAIT).await;
                     continue;
                 }
@@ -216,7 +219,7 @@ impl TaskLists {
         let restored = rows.iter().map(async |row| {
             let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
             self.restore_tasks(list, &key).await.unwrap_or_else(|refusal| {
-                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
+                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run of the backlog could not be read");
                 self.agenda.wake_again(&key, self.clock.now());
                 true
             })

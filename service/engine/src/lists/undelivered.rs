@@ -48,7 +48,7 @@ impl UndeliveredTasks {
         self.metrics.delivery_failed(undelivered);
         tracing::debug!(
             domain = %key.domain, %task_list, workflow_id = %key.workflow_id, reason = undelivered.word(),
-            "a task could not be delivered and is given back"
+            "a task could not be delivered and is returned to its list"
         );
         match by {
             ReturnBy::Command(command) => self.record_return(key, run_id, &task_list, command),
@@ -72,7 +72,10 @@ impl UndeliveredTasks {
                 // The return is refused if the task has timed out or closed in the meantime. In that case, there is no
                 // task to return.
                 Err(refusal) => {
-                    tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+                    tracing::debug!(
+                        %refusal, workflow_id = %key.workflow_id,
+                        "a task could not be returned to its list"
+                    );
                 }
             }
         });

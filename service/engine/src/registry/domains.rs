@@ -169,17 +169,17 @@ impl Registry {
             let (head, mut domains) = self.read_domains().await?;
             let domain = domains.remove(name).ok_or_else(|| Refusal::UnknownDomain { domain: name.to_owned() })?;
             if name == DEFAULT_DOMAIN {
-                return in_use("it is the one that is always there");
+                return in_use("it is the default domain");
             }
             let Some(deprecated_at) = domain.deprecated_at else { return in_use("it is not deprecated") };
             // Any start that was admitted before the deprecation has been recorded by now. The check below therefore
             // finds the started run.
             if self.clock.now().since(deprecated_at) < DELETE_AFTER {
-                return in_use("it was deprecated less than a minute ago, and a start may be under way");
+                return in_use("it was deprecated less than a minute ago, and a start may be in progress");
             }
             let runs = ListQuery { domain: name.into(), limit: 1, ..ListQuery::default() };
             if !self.store.list(&runs, None).await?.rows.is_empty() {
-                return in_use("it has runs, open ones or such as are kept for their retention");
+                return in_use("it has open runs, or closed runs within their retention");
             }
             if has_schedules(&*self.store, name).await? {
                 return in_use("it has schedules");
@@ -282,7 +282,7 @@ impl Registry {
 
     pub(crate) async fn ensure_default_domain(&self) -> Result<(), Refusal> {
         let domain = Domain {
-            description: Some("The domain that is always there".to_owned()),
+            description: Some("The default domain".to_owned()),
             ..Domain::new(DEFAULT_DOMAIN, limits::RETENTION_DEFAULT, self.clock.now())
         };
         match self.create_domain(domain).await {

@@ -105,7 +105,7 @@ impl SecretKeeper {
     pub(crate) fn start_reading(self: &Arc<Self>, background: &Arc<Background>) {
         if self.is_shared {
             let keeper = Arc::clone(self);
-            background.keep("reading which secrets there are", move || Box::pin(Arc::clone(&keeper).keep_reading()));
+            background.keep("reading the secrets of task tokens", move || Box::pin(Arc::clone(&keeper).keep_reading()));
         }
     }
 

@@ -145,7 +145,7 @@ fn unknown<D: TypeKind>(full: &str) -> Refusal {
 
 fn check<D: TypeKind>(registered: &TypeRecord<D>) -> Result<(), Refusal> {
     let slash = |field: &str| {
-        let problem = format!("contains `{SEPARATOR}`, which stands between the name and the version");
+        let problem = format!("contains `{SEPARATOR}`, which separates the name and the version");
         Fault::Invalid { field: field.to_owned(), problem }
     };
     admit::check_name("name", &registered.name)?;

@@ -236,9 +236,9 @@ impl RequestReply {
             let number = self
                 .mint
                 .open_query(run_id, &id)
-                .ok_or_else(|| invalid(format!("answer `{id}`, which names no query that this run was asked")))?;
+                .ok_or_else(|| invalid(format!("contain `{id}`, which is not the id of a query of this run")))?;
             if read.iter().any(|(known, _)| *known == number) {
-                return Err(invalid(format!("answer query `{id}` twice")));
+                return Err(invalid(format!("contain two answers to query `{id}`")));
             }
             let outcome = match outcome {
                 QueryOutcome::Result(result) => match check_payload("result", result.as_ref()) {
@@ -289,7 +289,7 @@ impl RequestReply {
         otherwise: Option<QueryOutcome>,
     ) {
         let otherwise = otherwise.unwrap_or_else(|| {
-            let message = Some("the decider took the query along and said nothing to it".to_owned());
+            let message = Some("the decider received the query but did not answer it".to_owned());
             QueryOutcome::Failed { reason: "unanswered".to_owned(), message }
         });
         for number in asked {

@@ -121,7 +121,10 @@ impl RequestReply {
             tokio::time::sleep(wait).await;
             wait = CHECK_DELAY_MAX.min(wait * 2);
             if let Err(refusal) = self.runs.submit(key, |reply| Alone::DispatchRiders { reply }).await {
-                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
+                tracing::debug!(
+                    %refusal, workflow_id = %key.workflow_id,
+                    "the run of a waiting request could not be checked"
+                );
             }
         }
     }
@@ -139,7 +142,7 @@ impl RequestReply {
         };
         tokio::select! {
             said = says => said,
-            () = until_dead => Err("it is not alive any more".to_owned()),
+            () = until_dead => Err("the node is no longer alive".to_owned()),
         }
     }
 
@@ -165,7 +168,7 @@ impl RequestReply {
                     Ok(FromNode::Unchanged { version }) => Some(WatchedAnswer::Unchanged(version)),
                     Ok(FromNode::None) => None,
                     Err(error) => {
-                        tracing::debug!(error, node, "a query could not be asked at another node");
+                        tracing::debug!(error, node, "a query could not be forwarded to another node");
                         None
                     }
                 }
@@ -226,7 +229,7 @@ impl RequestReply {
             Ok(FromValidator::Unanswered) => Some(UpdateTurnOutcome::Unanswered),
             Ok(FromValidator::Withdrawn | FromValidator::Held) => None,
             Err(error) => {
-                tracing::debug!(error, node, "an update could not be judged at another node");
+                tracing::debug!(error, node, "an update could not be validated at another node");
                 self.lists.elsewhere.forget(list, node);
                 self.lists.pollers.saw(list, self.clock.now());
                 None
@@ -263,7 +266,7 @@ impl RequestReply {
                 FromNode::Answer { version: 0, outcome: QueryOutcome::Failed { reason, message } }
             }
             Err(refusal) => {
-                tracing::debug!(%refusal, "a query of another node was not answered");
+                tracing::debug!(%refusal, "a query from another node was not answered");
                 FromNode::None
             }
         }
@@ -283,7 +286,7 @@ impl RequestReply {
             Ok(UpdateSubmission::Waits(..) | UpdateSubmission::Started(..)) => {}
             Ok(UpdateSubmission::Continued) => return FromValidator::Withdrawn,
             Err(refusal) => {
-                tracing::debug!(%refusal, "an update of another node is not judged here");
+                tracing::debug!(%refusal, "an update from another node was not validated");
                 return FromValidator::Withdrawn;
             }
         }
@@ -350,7 +353,7 @@ impl RequestReply {
             otherwise,
         };
         peers.deliver_results(node, &said).await.unwrap_or_else(|error| {
-            tracing::debug!(error, node, "what a decider said could not be passed on");
+            tracing::debug!(error, node, "query results could not be forwarded to another node");
             false
         })
     }

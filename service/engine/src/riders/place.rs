@@ -118,17 +118,17 @@ impl RiderPlace {
     pub(crate) fn why_unanswered(self, kind: RiderKind) -> (&'static str, bool) {
         match (self, kind) {
             (Self::Out(By::Turn(_)) | Self::Answering(_), RiderKind::Query) => {
-                ("the decider that has the turn has not completed it", false)
+                ("the decider has not completed the current turn", false)
             }
             (Self::Out(_), RiderKind::Query) | (Self::Out(_) | Self::Answering(_), RiderKind::Update) => {
-                ("the decider that was asked has not answered", false)
+                ("the decider that received it has not answered", false)
             }
-            (Self::Lent, _) => ("no decider has answered at the node where it was asked for", false),
+            (Self::Lent, _) => ("no decider of the other node has answered", false),
             (Self::Waits | Self::Held { .. }, RiderKind::Query) => {
-                ("no decider that answers queries took a task of the run, or a turn is under way", true)
+                ("no decider that answers queries has taken a task of the run, or a turn is in progress", true)
             }
             (Self::Waits | Self::Held { .. }, RiderKind::Update) => {
-                ("no decider that takes updates took a turn of the run, or a turn is under way", true)
+                ("no decider that accepts updates has taken a turn of the run, or a turn is in progress", true)
             }
         }
     }

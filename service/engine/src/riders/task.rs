@@ -184,7 +184,10 @@ impl RequestReply {
         let (this, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
             if let Err(refusal) = this.runs.submit(&key, |reply| Alone::DispatchRiders { reply }).await {
-                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
+                tracing::debug!(
+                    %refusal, workflow_id = %key.workflow_id,
+                    "the waiting requests of a run could not be dispatched"
+                );
                 return;
             }
             // The riders may belong to an earlier run.

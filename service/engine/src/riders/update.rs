@@ -164,7 +164,8 @@ impl RequestReply {
                 }
                 Ok(UpdateSubmission::Continued) => {
                     if Instant::now() >= deadline || self.background.is_stopping() {
-                        let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
+                        let (update_id, why) =
+                            (asked.update_id, "the run continues as new, and the new run has not started yet");
                         return Err(Refusal::UpdateTimedOut { update_id, recorded: false, why, waits_for: None });
                     }
                     tokio::time::sleep(SUCCESSOR_WAIT).await;
@@ -261,7 +262,7 @@ impl RequestReply {
                 }
                 UpdateStatus::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
                 UpdateStatus::New => {
-                    let why = "so many updates were answered since that the run has forgotten this one".to_owned();
+                    let why = "the run no longer knows this update, because many later ones were answered".to_owned();
                     return Err(Refusal::OutcomeUnknown { why });
                 }
             };
@@ -316,7 +317,8 @@ impl RequestReply {
                 Ok(UpdateTurnOutcome::Refused(Fault::RunClosed { status: loaded.run().status }.into()))
             }
             _ => {
-                let what = format!("event {event_id} of run {}, which answers an update", loaded.run().started.run_id);
+                let what =
+                    format!("event {event_id} of run {} is not the answer to an update", loaded.run().started.run_id);
                 Err(Refusal::Corrupt { what })
             }
         }
@@ -351,11 +353,11 @@ fn outcome_to_progress(update_id: String, run_id: Uuid, heard: UpdateTurnOutcome
         UpdateTurnOutcome::Unanswered => Err(Refusal::UpdateRejected {
             update_id,
             reason: UNANSWERED.to_owned(),
-            details: Payload::of("the decider took the update along and said nothing to it").ok(),
+            details: Payload::of("the decider received the update but did not answer it").ok(),
         }),
         UpdateTurnOutcome::Refused(refusal) => Err(refusal),
         UpdateTurnOutcome::Accepted | UpdateTurnOutcome::Continued => {
-            Err(Refusal::Unavailable { why: "the run has moved on".to_owned(), retry_after: None })
+            Err(Refusal::Unavailable { why: "the run has changed meanwhile".to_owned(), retry_after: None })
         }
     }
 }

@@ -73,7 +73,7 @@ impl RunContext {
             Some(grant) => poller.grant(grant),
             // Happens only if the outcome of the commit was unknown for some time and other nodes have written further
             // commits. The task is recovered by its timeout.
-            None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task has moved on"),
+            None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task was changed by another node"),
         }
     }
 }

@@ -131,7 +131,7 @@ impl Commands {
             }
             tokio::time::sleep(CHECK_WAIT).await;
         }
-        let why = "the run has yet to tell others what it owes them".to_owned();
+        let why = "the run has undelivered effects on other runs".to_owned();
         Err(Refusal::Unavailable { why, retry_after: Some(CHECK_WAIT * CHECKS_MAX) })
     }
 }

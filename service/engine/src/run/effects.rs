@@ -49,7 +49,7 @@ pub(crate) fn apply_owed_effect(
     let seen = &transition.links().seen;
     let is_new = outbound.origin().is_some_and(|origin| seen.find(origin).is_none());
     if is_new && !seen.has_space() {
-        let why = "it has taken so much of others lately that it cannot remember more".to_owned();
+        let why = "the run has received too many effects of other runs recently".to_owned();
         return Err(Refusal::Unavailable { why, retry_after: None });
     }
     Ok(EffectOutcome::Settled(transition.apply_effect(outbound, now)))
@@ -140,18 +140,21 @@ impl Effects {
         let this = Arc::clone(self);
         self.background.spawn(async move {
             let (this, bundle) = (&this, &bundle);
-            let deliveries = futures_util::stream::iter(&bundle.effects).for_each_concurrent(
-                EFFECTS_AT_ONCE,
-                async |effect| match this.deliver_one(bundle, *effect).await {
-                    Ok(()) => drop(this.metrics.effects.inc()),
-                    Err(refusal) => {
-                        this.metrics.put_off(refusal.code());
-                        let workflow_id = &bundle.key.workflow_id;
-                        let (effect, event_id) = (effect.kind.word(), effect.event_id);
-                        tracing::warn!(%refusal, %workflow_id, effect, event_id, "an effect on another run must wait");
+            let deliveries =
+                futures_util::stream::iter(&bundle.effects).for_each_concurrent(EFFECTS_AT_ONCE, async |effect| {
+                    match this.deliver_one(bundle, *effect).await {
+                        Ok(()) => drop(this.metrics.effects.inc()),
+                        Err(refusal) => {
+                            this.metrics.put_off(refusal.code());
+                            let workflow_id = &bundle.key.workflow_id;
+                            let (effect, event_id) = (effect.kind.word(), effect.event_id);
+                            tracing::warn!(
+                                %refusal, %workflow_id, effect, event_id,
+                                "an effect on another run is postponed"
+                            );
+                        }
                     }
-                },
-            );
+                });
             deliveries.await;
         });
     }
@@ -177,7 +180,7 @@ impl Effects {
         let source = read::RunEvents { key, run_id, tail, tail_first };
         let asked = self.reader.read_one(&source, effect.event_id).await?;
         let outbound = asked.as_ref().and_then(|event| effect.outbound(started, event));
-        let nothing = || format!("event {} of run {run_id} does not ask for {}", effect.event_id, effect.kind.word());
+        let nothing = || format!("event {} of run {run_id} does not request {}", effect.event_id, effect.kind.word());
         let outbound = Box::new(outbound.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = HeadKey::new(&*key.domain, &*outbound.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
@@ -191,7 +194,7 @@ impl Effects {
             Ok(EffectOutcome::Moot) => return Ok(()),
             Err(refusal) if never_starts(effect.kind, &refusal) => {
                 let workflow_id = &target.workflow_id;
-                tracing::warn!(%refusal, %workflow_id, "a child can never be started as it is wanted");
+                tracing::warn!(%refusal, %workflow_id, "a child can never be started with these parameters");
                 EffectResult::NeverStarts
             }
             Err(refusal) => return Err(refusal),

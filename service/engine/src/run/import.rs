@@ -52,7 +52,7 @@ impl RunWorker<'_> {
                 return Ok(WasImported { run_id, repeated: false });
             }
         }
-        let why = "too many others write to this run".to_owned();
+        let why = "too many concurrent writes to this run".to_owned();
         Err(Refusal::Unavailable { why, retry_after: None })
     }
 }

@@ -34,7 +34,7 @@ impl RunWorker<'_> {
             let now = context.clock.now();
             let expires_at = [&base, &current].into_iter().filter_map(|loaded| loaded.head.expires_at).min();
             if expires_at.is_some_and(|at| at < now.plus(KEPT_AT_LEAST).as_millis()) {
-                let problem = format!("it is about to be forgotten, {KEPT_AT_LEAST} is too short a time for that");
+                let problem = format!("its retention ends in less than {KEPT_AT_LEAST}");
                 return Err(Fault::ResetNotPossible { problem }.into());
             }
             context.read_branch(key, &base, BranchReader::new(reset.branching)).await?;
@@ -49,7 +49,10 @@ impl RunWorker<'_> {
             }
             if let Err(refusal) = self.start_successor().await {
                 // The reset is recorded. The new run is started when the due index wakes the run.
-                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "the run that goes on could not begin yet");
+                tracing::warn!(
+                    %refusal, workflow_id = %key.workflow_id,
+                    "the successor run could not be started; retrying at the next wake"
+                );
             }
             let (run_id, base_event_id) = (plan.new_run_id, event_id);
             return Ok(WasReset { run_id, base_run_id, base_event_id, repeated: false });

@@ -88,7 +88,7 @@ impl Runs {
                 () = work => answer.await,
             },
         };
-        let lost = |_| Refusal::OutcomeUnknown { why: "the task that worked on this run has ended early".to_owned() };
+        let lost = |_| Refusal::OutcomeUnknown { why: "the run's worker ended early".to_owned() };
         answered.map_err(lost)?
     }
 

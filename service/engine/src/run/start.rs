@@ -144,7 +144,7 @@ impl RunWorker<'_> {
                 (None, closing) => {
                     let followed_by = closing.and_then(|closing| closing.followed_by());
                     let Some(Successor { run_id, not_before }) = followed_by else {
-                        let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
+                        let what = format!("the last event of run {} names no successor", run.started.run_id);
                         return Err(Refusal::Corrupt { what });
                     };
                     let first = EventRange { limit: 1, ..EventRange::default() };

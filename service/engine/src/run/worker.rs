@@ -95,7 +95,7 @@ impl RunWorker<'_> {
         {
             // The successor is started later, when the due index wakes the run.
             let workflow_id = &self.key.workflow_id;
-            tracing::warn!(%refusal, %workflow_id, "the run that goes on could not begin yet");
+            tracing::warn!(%refusal, %workflow_id, "the successor run could not be started; retrying at the next wake");
         }
     }
 

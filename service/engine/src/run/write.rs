@@ -148,10 +148,10 @@ impl RunContext {
     /// Pauses briefly after a conflict with another node's commit. Fails if there were too many conflicts.
     async fn lost_race(&self, key: &HeadKey, recorded: usize, attempt: &mut u32) -> Result<(), Refusal> {
         self.metrics.conflicts.inc();
-        tracing::debug!(workflow_id = %key.workflow_id, recorded, attempt, "another has written to this run");
+        tracing::debug!(workflow_id = %key.workflow_id, recorded, attempt, "a concurrent write to this run was first");
         *attempt += 1;
         if *attempt >= ATTEMPTS_MAX {
-            let why = "too many others write to this run".to_owned();
+            let why = "too many concurrent writes to this run".to_owned();
             return Err(Refusal::Unavailable { why, retry_after: None });
         }
         if *attempt > 1 {

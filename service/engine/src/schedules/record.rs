@@ -37,7 +37,7 @@ impl ScheduleRecord {
         let record: Self = history::read_json(&head.body).map_err(|error| garbled(error.to_string()))?;
         match record.format {
             FORMAT => Ok(record),
-            other => Err(garbled(format!("format {other}, this program reads {FORMAT}"))),
+            other => Err(garbled(format!("format {other}, this version of Baton reads {FORMAT}"))),
         }
     }
 

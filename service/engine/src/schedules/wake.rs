@@ -21,7 +21,7 @@ use crate::{Refusal, RunRef};
 const ROUNDS_MAX: u32 = 1_000;
 
 /// Recorded reason for the termination of a run that the schedule's next action replaces.
-const REPLACED: &str = "the schedule's next action takes its place";
+const REPLACED: &str = "replaced by the schedule's next action";
 
 /// Result of an executed action, which must be stored in the record.
 enum ActionDone {
@@ -113,7 +113,7 @@ impl Scheduler {
             match started {
                 Ok(started) => ActionDone::Started(action.number, Ok(started)),
                 Err(refusal) if refusal.is_retryable() => {
-                    tracing::warn!(%refusal, %schedule_id, "an action of a schedule must wait");
+                    tracing::warn!(%refusal, %schedule_id, "an action of a schedule is postponed");
                     ActionDone::PutOff(action.number, refusal.code())
                 }
                 Err(refusal) => ActionDone::Started(action.number, Err(refusal.code().to_owned())),
@@ -156,7 +156,10 @@ impl Scheduler {
         let at = RunRef { domain: domain.into(), workflow_id: run.workflow_id.as_str().into(), run_id: None };
         match self.commands.submit(&at, command).await {
             Err(refusal) if refusal.is_retryable() => {
-                tracing::warn!(%refusal, workflow_id = %run.workflow_id, "a run of a schedule could not be ended yet");
+                tracing::warn!(
+                    %refusal, workflow_id = %run.workflow_id,
+                    "a run of a schedule could not be ended; it is retried"
+                );
                 None
             }
             // The run has already closed, so it need not be ended.

@@ -220,7 +220,7 @@ impl Tasks {
         match command {
             Command::CompleteTurn { answer, .. } if !answer.decisions.is_empty() || answer.context.is_some() => {
                 let field = if answer.decisions.is_empty() { "context" } else { "decisions" };
-                let problem = "must be absent: this task only asks, and there is no turn to be recorded".to_owned();
+                let problem = "must be absent: this task has only queries and no turn to record".to_owned();
                 return Err(Fault::Invalid { field: field.to_owned(), problem }.into());
             }
             Command::FailTurn { reason, details, .. } => {

@@ -33,16 +33,14 @@ impl Tasks {
             }
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
             _ => {
-                return Err(Refusal::Corrupt {
-                    what: "the answer to a turn is a command that answers none".to_owned(),
-                });
+                return Err(Refusal::Corrupt { what: "the answer to a turn has the wrong command".to_owned() });
             }
         };
         let Author { may, by, .. } = token.author.clone();
         let may = may.as_deref().map(<[_]>::to_vec);
         let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may, by };
         let Some(peers) = self.lists.elsewhere.peers() else {
-            let why = "no other node can be reached".to_owned();
+            let why = "no other node is reachable".to_owned();
             return Err(Refusal::Unavailable { why, retry_after: None });
         };
         match peers.record(node, &answer).await {
@@ -50,7 +48,7 @@ impl Tasks {
             Ok(FromRecorder::Refused(fault)) => Err(fault.into()),
             Ok(FromRecorder::Unknown(why)) => Err(Refusal::OutcomeUnknown { why }),
             Err(error) if self.nodes.alive().iter().any(|alive| alive == node) => {
-                let why = format!("the node that has the turn's updates does not answer: {error}");
+                let why = format!("the node that has the turn's updates does not respond: {error}");
                 Err(Refusal::OutcomeUnknown { why })
             }
             Err(_) => {

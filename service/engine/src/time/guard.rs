@@ -96,7 +96,7 @@ impl SeenTime {
         if by > CLOCK_MOVED_MIN && self.unwritten.len() < MOVES_MAX {
             tracing::error!(
                 should_say = %from, says = %to, by = %by,
-                "the clock was set; what was armed by the wrong time is due by the wrong time"
+                "the clock has jumped; deadlines set while it was wrong are wrong"
             );
             self.unwritten.push((from, to));
             self.was_put_back |= to < from;
@@ -237,7 +237,7 @@ impl Guard {
         match (before, doubt) {
             // The notice is repeated, at a limited rate, until an operator acts.
             (_, Some(Doubt { newest, found, .. })) => self.notices.clock_doubted(newest, found),
-            (Some(_), None) => tracing::warn!("the clock is believed again; what is past its retention is deleted"),
+            (Some(_), None) => tracing::warn!("the clock is trusted again; retention resumes"),
             (None, None) => {}
         }
         if let Some(newest) = news {

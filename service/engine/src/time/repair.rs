@@ -163,13 +163,13 @@ impl DeadlineRepair {
         let apart = self.nodes.clocks_apart();
         let ClockStanding { behind, is_doubted, moves, .. } = self.guard.standing();
         let why = if is_doubted {
-            "it is too far ahead of the newest time that was seen".to_owned()
+            "it is too far ahead of the newest time seen".to_owned()
         } else if let Some(behind) = behind {
-            format!("it is {behind} behind the newest time that was seen")
+            format!("it is {behind} behind the newest time seen")
         } else if let Some((node, by)) = apart.first_key_value() {
-            format!("it and the clock of node {node} are {by} apart")
+            format!("it and the clock of node {node} differ by {by}")
         } else if !moves.is_empty() {
-            format!("{} jumps of it are not confirmed", moves.len())
+            format!("{} of its jumps are unconfirmed", moves.len())
         } else {
             return Ok(());
         };

@@ -87,21 +87,19 @@ impl Sweeper {
             let sweep = Arc::clone(self);
             self.background.keep(what, move || work(Arc::clone(&sweep)));
         };
-        keep("looking at runs that are due", |sweep| Box::pin(async move { sweep.sweep().await }));
-        keep("taking over from other nodes", |sweep| Box::pin(async move { sweep.take_over().await }));
-        keep("filling lists again", |sweep| Box::pin(async move { sweep.lists.keep_refilling().await }));
-        keep("handing out limited tasks", |sweep| Box::pin(async move { sweep.lists.keep_pairing().await }));
-        keep("writing down what waits", |sweep| Box::pin(async move { sweep.lists.keep_writing_down().await }));
-        keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_reporting().await }));
-        keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
+        keep("waking due runs", |sweep| Box::pin(async move { sweep.sweep().await }));
+        keep("taking over runs of other nodes", |sweep| Box::pin(async move { sweep.take_over().await }));
+        keep("refilling task lists", |sweep| Box::pin(async move { sweep.lists.keep_refilling().await }));
+        keep("dispatching limited tasks", |sweep| Box::pin(async move { sweep.lists.keep_pairing().await }));
+        keep("writing the backlog", |sweep| Box::pin(async move { sweep.lists.keep_writing_down().await }));
+        keep("reporting to operators", |sweep| Box::pin(async move { sweep.lists.keep_reporting().await }));
+        keep("deleting expired runs", |sweep| Box::pin(async move { sweep.expire().await }));
         keep("watching the clock", |sweep| Box::pin(async move { sweep.watch_clock().await }));
-        keep("looking again after the clock was put back", |sweep| {
+        keep("waking runs after the clock was set back", |sweep| {
             Box::pin(async move { sweep.wake_after_put_back().await })
         });
         if self.nodes.is_shared() {
-            keep("saying that this node is there", |sweep| {
-                Box::pin(async move { sweep.keep_sending_heartbeats().await })
-            });
+            keep("sending heartbeats", |sweep| Box::pin(async move { sweep.keep_sending_heartbeats().await }));
         }
     }
 
@@ -114,7 +112,7 @@ impl Sweeper {
             match self.nodes.beat().await {
                 Ok(false) => {}
                 Ok(true) => self.nodes_have_changed(),
-                Err(refusal) => tracing::warn!(%refusal, "this node could not say that it is there"),
+                Err(refusal) => tracing::warn!(%refusal, "the heartbeat of this node could not be written"),
             }
         }
     }
@@ -234,7 +232,8 @@ impl Sweeper {
         }
         let mut outcome = Ok(());
         while let Some(read) = reads.join_next().await {
-            let failed = |_| (true, Err(store::Error::NotApplied { why: "it panicked".into(), retry_after: None }));
+            let failed =
+                |_| (true, Err(store::Error::NotApplied { why: "the read panicked".into(), retry_after: None }));
             let (is_home, due) = read.unwrap_or_else(failed);
             match due {
                 Ok(due) => {
@@ -260,7 +259,7 @@ impl Sweeper {
         if let Err(refusal) = looked {
             // A full disk is logged elsewhere, so it is not logged for each run.
             if !matches!(refusal, Refusal::DiskFull { .. }) {
-                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
+                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a due run could not be woken; it is retried");
             }
             // The run is still in the due index, but the agenda will not read that part of the index again soon.
             self.agenda.wake_again(key, self.clock.now());
@@ -270,7 +269,7 @@ impl Sweeper {
     async fn watch_clock(self: &Arc<Self>) {
         loop {
             if let Err(refusal) = self.guard.watch().await {
-                tracing::warn!(%refusal, "it could not be written down that the clock was set");
+                tracing::warn!(%refusal, "a jump of the clock could not be recorded");
             }
             tokio::time::sleep(WATCH_EVERY).await;
         }
@@ -285,7 +284,7 @@ impl Sweeper {
                 continue;
             }
             if let Err(refusal) = self.schedules.wake_all().await {
-                tracing::warn!(%refusal, "schedules could not be looked at after the clock was put back");
+                tracing::warn!(%refusal, "schedules could not be woken after the clock was set back");
                 self.guard.put_back_again();
             }
             let from = self.clock.now().as_millis();
@@ -299,7 +298,7 @@ impl Sweeper {
     async fn expire(self: &Arc<Self>) {
         loop {
             let now = self.guard.believed_now().await.unwrap_or_else(|refusal| {
-                tracing::warn!(%refusal, "it could not be seen whether the clock is right; nothing is forgotten");
+                tracing::warn!(%refusal, "the clock could not be checked; retention deletes nothing");
                 None
             });
             if let Some(now) = now {
@@ -310,7 +309,7 @@ impl Sweeper {
                             continue;
                         }
                     }
-                    Err(error) => tracing::warn!(%error, "old runs could not be forgotten"),
+                    Err(error) => tracing::warn!(%error, "expired runs could not be deleted"),
                 }
             }
             tokio::time::sleep(EXPIRE_EVERY).await;

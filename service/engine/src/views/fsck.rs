@@ -107,17 +107,17 @@ impl Views {
         for owner in links.outbox.iter().filter_map(|effect| effect.of) {
             let key = HeadKey::new(domain, &*row.workflow_id);
             if problem.is_none() && self.store.load_run(&key, *owner.as_bytes()).await?.is_none() {
-                problem = Some(format!("it owes something for run {owner}, which is gone"));
+                problem = Some(format!("it has a pending effect of run {owner}, which does not exist"));
             }
         }
         let (shown, stands) = (loaded.head.row.as_ref(), stored.condition());
         let is_shown = shown.is_some_and(|row| *row.status == *stands.word() && row.flagged == stands.is_flagged());
         if problem.is_none() && !is_shown {
-            problem = Some(format!("lists do not say that it is {}", stands.word()));
+            problem = Some(format!("its entry in lists does not have the status {}", stands.word()));
         }
         let is_fold = Run::replay(&events).is_some_and(|run| run.history_derived() == stored.clone().history_derived());
         if !is_fold {
-            problem = Some("the stored state is not the fold of the history".to_owned());
+            problem = Some("the stored state differs from the replayed history".to_owned());
         }
         Ok((count, problem))
     }
@@ -130,7 +130,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
         if event(effect.event_id).and_then(|event| effect.outbound(&run.started, event)).is_none() {
             return Some(format!(
-                "it owes {} for event {}, which asks for no such thing",
+                "it has a pending {} of event {}, which does not request it",
                 effect.kind.word(),
                 effect.event_id
             ));
@@ -145,7 +145,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
         .map(|(id, _)| (*id, &[EffectKind::StartChild][..]))
         .chain(run.externals.keys().map(|id| (*id, &[EffectKind::Signal, EffectKind::RequestCancel][..])));
     if let Some((id, _)) = waiting.find(|(id, kinds)| !is_owed(*id, kinds)) {
-        return Some(format!("event {id} asks for something of another run, and it is not owed"));
+        return Some(format!("event {id} requests an effect on another run, but it is not pending"));
     }
     let is_of = |key: RequestKey, event: &Event| match &event.kind {
         EventKind::UpdateCompleted(it) => key == key_of_update(&it.update_id),
@@ -206,7 +206,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
         | EventKind::WorkflowReset(_) => event.key == Some(key),
     };
     if let Some((_, id)) = run.known.own().find(|(key, id)| !event(*id).is_some_and(|event| is_of(*key, event))) {
-        return Some(format!("event {id} is said to be of a request, and is not"));
+        return Some(format!("event {id} is stored as the result of a request, but is not"));
     }
     // If an earlier run with the same workflow id has received an effect, the effect is in the history of that run.
     let own = links.seen.iter().filter(|seen| seen.run_id == run.started.run_id);
@@ -272,7 +272,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
         if origin != Some(&seen.origin) {
             let Origin { workflow_id, run_id, event_id } = &seen.origin;
             let from = format!("event {event_id} of run {run_id} of `{workflow_id}`");
-            return Some(format!("event {} is said to come from {from}, and does not", seen.event_id));
+            return Some(format!("event {} is stored as caused by {from}, but is not", seen.event_id));
         }
     }
     None
@@ -310,17 +310,17 @@ mod tests {
         let (run, links, events) = run();
         assert_eq!(misplaced(&run, &links, &events), None);
         let forgotten = misplaced(&run, &Links::default(), &events).unwrap();
-        assert!(forgotten.contains("it is not owed"), "{forgotten}");
+        assert!(forgotten.contains("it is not pending"), "{forgotten}");
         // Replaces the event that requested the effect by a different event.
         let mut others = events.clone();
         others.swap_remove(7);
         let unasked = misplaced(&run, &links, &others).unwrap();
-        assert!(unasked.contains("asks for no such thing"), "{unasked}");
+        assert!(unasked.contains("does not request it"), "{unasked}");
         let mut others = events.clone();
         if let Some(EventKind::Signal(it)) = others.get_mut(3).map(|event| &mut event.kind) {
             it.origin = None;
         }
         let foreign = misplaced(&run, &links, &others).unwrap();
-        assert!(foreign.contains("is said to come from"), "{foreign}");
+        assert!(foreign.contains("is stored as caused by"), "{foreign}");
     }
 }

@@ -259,19 +259,15 @@ impl Gauges {
                 "1 while retention deletes nothing because the clock may be too far ahead",
                 u64::from(self.clock.is_doubted),
             ),
-            (
-                "clock_jumps",
-                "Jumps of clocks of nodes over this store that no operator has confirmed",
-                self.clock.moves.len() as u64,
-            ),
+            ("clock_jumps", "Unconfirmed jumps of clocks of nodes over this store", self.clock.moves.len() as u64),
             (
                 "clock_behind_seconds",
-                "Lag of the clock behind the newest time seen over this store; 0 up to a minute",
+                "Lag of the clock behind the newest time seen over this store; 0 if at most a minute",
                 self.clock.behind.unwrap_or_default().as_millis() / 1_000,
             ),
             (
                 "clock_skew_seconds",
-                "Largest difference to the clock of another node; 0 up to a minute",
+                "Largest difference to the clock of another node; 0 if at most a minute",
                 self.clocks_apart.values().max().copied().unwrap_or_default().as_millis() / 1_000,
             ),
         ] {

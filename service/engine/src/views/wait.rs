@@ -104,7 +104,7 @@ impl Views {
                     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
                     self.watchers.notify(&key, RunProgress { run_id, last_event_id, closed });
                 }
-                Err(refusal) => tracing::debug!(%refusal, "a run that is watched could not be looked at"),
+                Err(refusal) => tracing::debug!(%refusal, "a watched run could not be read"),
             }
         }
     }

@@ -100,10 +100,7 @@ async fn a_failing_run_has_one_log_line_with_the_reason() {
     service.fail_turn(Some("third")).await;
     let line = log.only("a run is failing");
     let run_id = service.run_id_of("order-1").await;
-    has(
-        &line,
-        &["WARN", "2 turns in a row failed or timed out; its decider gave the last one back: no such activity."],
-    );
+    has(&line, &["WARN", "2 turns in a row failed or timed out; its decider failed the last one: no such activity."]);
     has(&line, &["`baton workflow show order-1 --domain default` shows more", r#"domain="default""#]);
     has(&line, &[r#"workflow_id="order-1""#, &format!("run_id={run_id}")]);
     // The run recovers and then fails again, which is reported again.
@@ -113,7 +110,7 @@ async fn a_failing_run_has_one_log_line_with_the_reason() {
     service.fail_turn(None).await;
     service.fail_turn(None).await;
     let lines = log.lines_with("a run is failing");
-    has(&lines[1], &["its decider gave the last one back without a reason"]);
+    has(&lines[1], &["its decider failed the last one without a reason"]);
     assert_eq!(lines.len(), 2);
 }
 
@@ -140,7 +137,7 @@ async fn a_stuck_run_has_one_log_line_with_the_reason() {
     let line = log.only("a run is stuck");
     has(
         &line,
-        &["WARN", "its last turn named no signal that it waits for. A signal, an update or a cancel request wakes it"],
+        &["WARN", "its last turn named no signal to wait for. A signal, an update or a cancel request wakes it"],
     );
     has(&line, &[r"`baton workflow show 'it'\''s stuck' --domain default` shows more"]);
 }
@@ -178,12 +175,12 @@ async fn a_blocked_run_has_one_log_line_with_cause_and_advice() {
     let line = log.only("a run is blocked");
     has(
         &line,
-        &["WARN", "activity `charge` has no tries left and waits for an operator; the last try failed: card-declined."],
+        &[
+            "WARN",
+            "activity `charge` has no attempts left and waits for an operator; the last attempt failed: card-declined.",
+        ],
     );
-    has(
-        &line,
-        &["`baton activity retry order-1 charge` tries it again. `baton workflow show order-1 --domain default`"],
-    );
+    has(&line, &["`baton activity retry order-1 charge` retries it. `baton workflow show order-1 --domain default`"]);
     // An operator pauses another activity of the same run, whose status does not change.
     service.pause_activity("order-1", "ship").await;
     log.only("a run is blocked");

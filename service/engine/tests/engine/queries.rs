@@ -515,7 +515,7 @@ async fn a_late_answer_is_ignored_and_its_turn_is_recorded() {
     let task = service.task().await;
     let refusal = asking.await.unwrap().unwrap_err();
     assert!(matches!(refusal, Refusal::QueryTimedOut { .. }) && refusal.is_retryable(), "{refusal}");
-    assert!(refusal.to_string().contains("has the turn"), "{refusal}");
+    assert!(refusal.to_string().contains("has not completed the current turn"), "{refusal}");
     assert_eq!(service.gauge("queries_waiting"), 0);
     service.answer(task, Vec::new(), &said("late")).await.unwrap();
     assert_eq!(service.names("w").await.last(), Some(&"DeciderCompleted"));

@@ -118,7 +118,7 @@ impl File {
 
     fn edit(&mut self, edit: impl FnOnce(&mut DocumentMut) -> Result<(), Failed>) -> Result<(), Failed> {
         let parsed = self.text.parse::<DocumentMut>();
-        let mut document = parsed.map_err(|_| failed(format!("{}: this is not TOML", self.path.display())))?;
+        let mut document = parsed.map_err(|_| failed(format!("{}: invalid TOML", self.path.display())))?;
         edit(&mut document)?;
         self.text = document.to_string();
         Ok(())

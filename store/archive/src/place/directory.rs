@@ -143,7 +143,7 @@ impl ArchivePlace for DirectoryPlace {
 
     fn is_claimed(&self, folder: &str, _owner: &str) -> Result<bool, ArchiveError> {
         let path = self.path.join(folder);
-        Ok(path.try_exists().map_err(|error| storage_error(&error, "look for", &path))?)
+        Ok(path.try_exists().map_err(|error| storage_error(&error, "check for", &path))?)
     }
 
     fn remove(&self, name: &str) -> Result<(), ArchiveError> {

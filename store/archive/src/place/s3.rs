@@ -137,7 +137,8 @@ impl ArchivePlace for S3Place {
         let listed = self.list("")?;
         let is_epoch = |file: &ListedFile| file.name.len() == 10 && file.name.parse::<u64>().is_ok();
         if !listed.is_empty() && !listed.iter().any(|file| is_epoch(file) || file.name == CONDITIONS) {
-            let why = format!("`{}` contains other objects than an archive: name an unused prefix", self.shown(""));
+            let why =
+                format!("`{}` contains objects that are not part of an archive: name an unused prefix", self.shown(""));
             return Err(ArchiveError::Refused { why });
         }
         // Checks that the bucket honors the conditions of puts. If it ignored them, two services could write the same

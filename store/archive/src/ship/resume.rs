@@ -197,7 +197,7 @@ fn own_epoch(archive: &Archive, id: u64) -> Result<u64, ArchiveError> {
     Err(ArchiveError::Refused {
         why: format!(
             "the archive `{archive}` belongs to another store. Name another location; or, if this store was restored \
-             from it and shall replace the other one, restore it with --take-over"
+             from it and is to replace the other one, restore it with --take-over"
         ),
     })
 }

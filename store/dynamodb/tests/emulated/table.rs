@@ -104,7 +104,7 @@ async fn the_policy_allows_exactly_the_operations_of_a_service() {
 #[tokio::test]
 async fn the_error_for_a_missing_table_names_the_place() {
     let text = check_error(&Emulator::new()).await;
-    assert!(text.contains("no table `baton` in the emulator") && text.contains("create-table"), "{text}");
+    assert!(text.contains("table `baton` does not exist in the emulator") && text.contains("create-table"), "{text}");
 }
 
 #[tokio::test]
@@ -113,7 +113,10 @@ async fn the_error_for_a_table_in_another_region_names_the_region() {
     emulator.store().create_table(Create::default()).await.unwrap();
     let elsewhere = emulator.store_in("us-east-1", "us-east-1", Options::new(TABLE));
     let checked = elsewhere.check().await.unwrap_err().to_string();
-    assert!(checked.contains("no table `baton` in us-east-1") && checked.contains("--region, AWS_REGION"), "{checked}");
+    assert!(
+        checked.contains("table `baton` does not exist in us-east-1") && checked.contains("--region, AWS_REGION"),
+        "{checked}"
+    );
     // A service does not start with this table either.
     let opened = elsewhere.open().await.err().unwrap().to_string();
     assert_eq!(opened, checked);

@@ -46,7 +46,7 @@ async fn each_holder_of_a_key_may_do_what_is_its_own_and_nothing_else() {
     let start = |client: &aws_sdk_swf::Client| {
         client.start_workflow_execution().domain("default").workflow_id("w").workflow_type(workflow(ORDER)).send()
     };
-    let words = "OperationNotPermittedFault: The credential does not allow to";
+    let words = "OperationNotPermittedFault: The credential has no permission to";
     assert_eq!(fault(start(&decider).await), format!("{words} use workflows of domain `default`"));
     start(&shop).await.unwrap();
     let poll = |client: &aws_sdk_swf::Client, name| {

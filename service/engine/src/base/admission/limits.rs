@@ -111,7 +111,7 @@ impl QuotaLimits {
             let name = whose.name();
             if amounts == Amounts::default() && (!has_each || &*name == EACH) {
                 let known = "requests-per-second, bytes-per-second, open-runs, task-lists, watchers";
-                return Err(format!("the limits of {whose} limit nothing; give one of: {known}"));
+                return Err(format!("the limits of {whose} are empty; give at least one of: {known}"));
             }
             let is_second = if &*name != EACH {
                 read.entries.insert(whose.clone(), amounts).is_some()
@@ -121,7 +121,7 @@ impl QuotaLimits {
                 read.each_credential.replace(amounts).is_some()
             };
             if is_second {
-                return Err(format!("there are two [[limits]] of {whose}; write them as one"));
+                return Err(format!("there are two [[limits]] of {whose}; merge them"));
             }
         }
         Ok(read)
@@ -146,13 +146,13 @@ fn read_one(limit: Limit) -> Result<(QuotaHolder, Amounts), String> {
         limit;
     let whose = match (domain.as_deref(), credential.as_deref()) {
         (Some(""), None) | (None, Some("")) => {
-            return Err("[[limits]] of an empty name; `*` is each domain, or each credential".to_owned());
+            return Err("[[limits]] has an empty name; use `*` for each domain or each credential".to_owned());
         }
         (Some(domain), None) => QuotaHolder::domain(domain),
         (None, Some(credential)) => QuotaHolder::credential(credential),
-        (None, None) => return Err("[[limits]] must say whose they are: domain or credential".to_owned()),
+        (None, None) => return Err("[[limits]] must name a `domain` or a `credential`".to_owned()),
         (Some(_), Some(_)) => {
-            return Err("[[limits]] are of a domain or of a credential; write two of them".to_owned());
+            return Err("[[limits]] names a domain and a credential; write two entries".to_owned());
         }
     };
     let ranges = [
@@ -173,10 +173,10 @@ fn read_one(limit: Limit) -> Result<(QuotaHolder, Amounts), String> {
         .iter()
         .find_map(|(name, value)| value.filter(|_| is_credential).map(|_| name))
     {
-        return Err(format!("the limits of {whose}: `{name}` is for domains alone"));
+        return Err(format!("the limits of {whose}: `{name}` is only for domains"));
     }
     if burst.is_some() && requests_per_second.is_none() {
-        return Err(format!("the limits of {whose}: `burst` means nothing without `requests-per-second`"));
+        return Err(format!("the limits of {whose}: `burst` requires `requests-per-second`"));
     }
     Ok((whose, Amounts { requests_per_second, burst, bytes_per_second, open_runs, task_lists, watchers }))
 }

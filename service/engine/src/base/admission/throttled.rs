@@ -121,6 +121,6 @@ impl ThrottledLog {
         };
         let Throttled { kind, max, whose, .. } = throttled;
         let (limit, of, name) = (kind.word(), whose.kind(), whose.name());
-        tracing::warn!(limit, max, of, %name, others_since = others, "requests are put off: a share is used up");
+        tracing::warn!(limit, max, of, %name, others_since = others, "requests are throttled: a quota is exhausted");
     }
 }

@@ -57,10 +57,10 @@ impl Secrets {
         }
         let corrupt = |what: String| Refusal::Corrupt { what: format!("the record of secrets: {what}") };
         // The original error text may contain part of the secret, so it is dropped.
-        let Self(secrets) = history::read_json(body).map_err(|_| corrupt("it is no list of them".to_owned()))?;
+        let Self(secrets) = history::read_json(body).map_err(|_| corrupt("it is not a list of secrets".to_owned()))?;
         let is_whole = |secret: &TokenSecret| secret.bytes().len() == SECRET_BYTES;
         if secrets.is_empty() || !secrets.iter().all(is_whole) {
-            return Err(corrupt("one has not the bytes that it should have".to_owned()));
+            return Err(corrupt("a secret has the wrong length".to_owned()));
         }
         Ok(Self(secrets))
     }
@@ -89,8 +89,10 @@ pub(crate) fn draw(seed: Option<u64>) -> Result<[u8; SECRET_BYTES], Refusal> {
     let mut bytes = [0; SECRET_BYTES];
     match seed {
         Some(seed) => fastrand::Rng::with_seed(seed).fill(&mut bytes),
-        None => getrandom::fill(&mut bytes)
-            .map_err(|error| Refusal::Unavailable { why: format!("no random numbers: {error}"), retry_after: None })?,
+        None => getrandom::fill(&mut bytes).map_err(|error| Refusal::Unavailable {
+            why: format!("random numbers are unavailable: {error}"),
+            retry_after: None,
+        })?,
     }
     Ok(bytes)
 }
@@ -105,7 +107,10 @@ pub(crate) async fn secrets(store: &dyn Store, seed: Option<u64>) -> Result<Secr
     match store.commit(&key, Expect::Absent, &head, &[]).await? {
         Cas::Won => Secrets::read(&head.body),
         Cas::Lost(Some(other)) => Secrets::read(&other.body),
-        Cas::Lost(None) => Err(Refusal::Unavailable { why: "the secret vanished".to_owned(), retry_after: None }),
+        Cas::Lost(None) => Err(Refusal::Unavailable {
+            why: "the secret was deleted while it was created".to_owned(),
+            retry_after: None,
+        }),
     }
 }
 

@@ -50,8 +50,8 @@ pub(super) async fn confirm_rejection(
     let given_up = if nodes.is_in_touch() { all_give_up(nodes, elsewhere, &rejected).await } else { None };
     let why = match given_up {
         Some(true) => return heard,
-        Some(false) => "it was rejected, but a decider of another node has it, too, and may accept it yet",
-        None => "it was rejected, but it cannot be said whether a decider of another node has it",
+        Some(false) => "it was rejected, but a decider of another node also has it and may still accept it",
+        None => "it was rejected, but a decider of an unreachable node may also have it",
     };
     let update_id = rejected.update_id;
     UpdateTurnOutcome::Refused(Refusal::UpdateTimedOut { update_id, recorded: true, why, waits_for: None })
@@ -73,7 +73,7 @@ async fn all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUp
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return Some(false),
                 Ok(Err(error)) => {
-                    tracing::debug!(error, "a node does not say whether a decider has an update there");
+                    tracing::debug!(error, "a node could not be asked whether its deciders have an update");
                     all = None;
                 }
                 Err(_) => all = None,

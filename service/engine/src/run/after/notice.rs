@@ -37,9 +37,9 @@ fn why_failing(run: &Run, events: &[Event]) -> String {
     let newest = events.iter().rev().find_map(|event| match &event.kind {
         EventKind::DeciderFailed(it) => Some(match (it.cause, &it.reason) {
             (DeciderFailedCause::Reported, Some(reason)) => {
-                format!("its decider gave the last one back: {}", in_log(reason))
+                format!("its decider failed the last one: {}", in_log(reason))
             }
-            (DeciderFailedCause::Reported, None) => "its decider gave the last one back without a reason".to_owned(),
+            (DeciderFailedCause::Reported, None) => "its decider failed the last one without a reason".to_owned(),
             (DeciderFailedCause::DeliveryFailed, _) => "the last one did not reach its decider".to_owned(),
         }),
         EventKind::DeciderTimedOut(it) => Some(match it.timeout {
@@ -57,7 +57,7 @@ fn why_blocked(run: &Run) -> Option<(String, String)> {
     let first = blocked.clone().next()?;
     let others = match blocked.count() - 1 {
         0 => String::new(),
-        others => format!(", and so do {others} other activities"),
+        others => format!("; {others} more activities are blocked"),
     };
     let id = in_log(&first.activity_id);
     let why = match first.paused.as_deref() {
@@ -66,17 +66,17 @@ fn why_blocked(run: &Run) -> Option<(String, String)> {
             let why = paused.operator.reason.as_ref().map(|why| format!(": {}", in_log(why))).unwrap_or_default();
             format!("activity `{id}` was paused{by}{why}")
         }
-        _ => format!("activity `{id}` has no tries left and waits for an operator{}", last_failure(first)),
+        _ => format!("activity `{id}` has no attempts left and waits for an operator{}", last_failure(first)),
     };
     let (run_of, id) = (in_shell(&run.started.workflow_id), in_shell(&first.activity_id));
-    Some((format!("{why}{others}"), format!("`baton activity retry {run_of} {id}` tries it again.")))
+    Some((format!("{why}{others}"), format!("`baton activity retry {run_of} {id}` retries it.")))
 }
 
 fn last_failure(activity: &PendingActivity) -> String {
     match activity.last_failure() {
         Some(failure) => match (&failure.reason, failure.timeout) {
-            (Some(reason), _) => format!("; the last try failed: {}", in_log(reason)),
-            (None, Some(_)) => "; the last try timed out".to_owned(),
+            (Some(reason), _) => format!("; the last attempt failed: {}", in_log(reason)),
+            (None, Some(_)) => "; the last attempt timed out".to_owned(),
             (None, None) => String::new(),
         },
         None => String::new(),
@@ -84,7 +84,7 @@ fn last_failure(activity: &PendingActivity) -> String {
 }
 
 fn why_stuck() -> String {
-    "no turn, activity, timer or child is open, and its last turn named no signal that it waits for".to_owned()
+    "no turn, activity, timer or child is open, and its last turn named no signal to wait for".to_owned()
 }
 
 fn advice_if_stuck() -> String {

@@ -17,5 +17,5 @@ fn a_stored_schedule_can_still_be_read_and_is_written_as_it_was() {
     assert_eq!(serde_json::to_string(&record).unwrap(), GOLDEN);
     let later = GOLDEN.replacen("\"format\":1", "\"format\":2", 1);
     let refused = ScheduleRecord::decode(&head(&later)).unwrap_err().to_string();
-    assert!(refused.contains("format 2, this program reads 1"), "{refused}");
+    assert!(refused.contains("format 2, this version of Baton reads 1"), "{refused}");
 }

@@ -52,7 +52,7 @@ fn a_bucket_fulfills_the_contract_of_a_location() {
     assert_eq!(memory("").shown("a"), "s3://bucket/a");
     assert_eq!(format!("{place:?}"), "S3Place(s3://bucket/p)");
     assert!(matches!(place.put("letter", &Bytes::new(), PutWhen::Always).unwrap(), PutAnswer::Done(_)));
-    assert!(place.prepare().unwrap_err().to_string().contains("contains other objects"));
+    assert!(place.prepare().unwrap_err().to_string().contains("contains objects that are not part of an archive"));
 }
 
 #[test]

@@ -102,11 +102,11 @@ fn invalid_limits_are_refused_with_the_reason() {
     let credential = |name: &str| Limit { credential: Some(name.to_owned()), ..Limit::default() };
     let rate = |limit: Limit| Limit { requests_per_second: Some(1), ..limit };
     for (entries, says) in [
-        (vec![rate(Limit::default())], "[[limits]] must say whose they are"),
-        (vec![rate(Limit { domain: Some("d".to_owned()), ..credential("c") })], "write two of them"),
-        (vec![rate(limit(""))], "of an empty name"),
-        (vec![limit("d")], "the limits of domain `d` limit nothing; give one of: requests-per-second"),
-        (vec![limit("*")], "the limits of domain `*` limit nothing"),
+        (vec![rate(Limit::default())], "[[limits]] must name a `domain` or a `credential`"),
+        (vec![rate(Limit { domain: Some("d".to_owned()), ..credential("c") })], "write two entries"),
+        (vec![rate(limit(""))], "has an empty name"),
+        (vec![limit("d")], "the limits of domain `d` are empty; give at least one of: requests-per-second"),
+        (vec![limit("*")], "the limits of domain `*` are empty"),
         (vec![rate(limit("d")), rate(limit("d"))], "there are two [[limits]] of domain `d`"),
         (vec![rate(credential("*")), rate(credential("*"))], "there are two [[limits]] of credential `*`"),
         (
@@ -114,9 +114,9 @@ fn invalid_limits_are_refused_with_the_reason() {
             "`requests-per-second` is 0, expected 1 to 1000000",
         ),
         (vec![Limit { bytes_per_second: Some(65_535), ..limit("d") }], "`bytes-per-second` is 65535"),
-        (vec![Limit { open_runs: Some(1), ..credential("c") }], "`open-runs` is for domains alone"),
-        (vec![Limit { task_lists: Some(1), ..credential("c") }], "`task-lists` is for domains alone"),
-        (vec![Limit { burst: Some(1), ..limit("d") }], "`burst` means nothing without `requests-per-second`"),
+        (vec![Limit { open_runs: Some(1), ..credential("c") }], "`open-runs` is only for domains"),
+        (vec![Limit { task_lists: Some(1), ..credential("c") }], "`task-lists` is only for domains"),
+        (vec![Limit { burst: Some(1), ..limit("d") }], "`burst` requires `requests-per-second`"),
         (vec![Limit { watchers: Some(1_000_001), ..limit("d") }], "`watchers` is 1000001"),
     ] {
         let said = QuotaLimits::read(entries).unwrap_err();
