@@ -47,7 +47,7 @@ pub(super) async fn change(
 }
 
 pub(super) async fn delete(State(engine): AppState, Path([name]): Path<1>, _: NoQuery) -> Answer {
-    engine.registry().delete_domain(&name).await?;
+    engine.lists().delete_domain(&name).await?;
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)

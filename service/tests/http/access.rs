@@ -120,7 +120,7 @@ pub(crate) fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
     let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
     let path = path.replace("{name}", "s").replace("{activity}", "a").replace("{type}", "t");
-    let path = path.replace("{*view}", "v").replace("{*page}", "install");
+    let path = path.replace("{group}", "g").replace("{*view}", "v").replace("{*page}", "install");
     assert!(!path.contains('{'), "{path}: a variable segment has no value here");
     if call.method == "GET" { Ask::get(&path) } else { Ask::new(call.method, &path) }
 }

@@ -2,6 +2,8 @@
 //! pauses of lists.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use engine::list_settings::{
@@ -9,6 +11,7 @@ use engine::list_settings::{
     RATE_MIN,
 };
 use engine::{Clock as _, Engine, Node, Settings, SystemClock};
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use service::http::ServerLimits;
@@ -589,4 +592,139 @@ async fn a_list_shows_its_50_busiest_keys() {
     let count = |of: &str| list[of].as_array().unwrap().iter().filter(|it| it["scope"] == "key").count();
     assert_eq!((count("uses"), count("behind")), (50, 50));
     assert_eq!(list["waiting"], 51);
+}
+
+#[tokio::test]
+async fn no_more_tasks_run_than_the_limit_under_load() {
+    let socket = Socket::of(Api::open().await, ServerLimits::default()).await;
+    let api = &socket.api;
+    api.limit(json!({ "maxRunning": 3 })).await;
+    let (running, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let url = format!("http://{}", socket.address);
+    let runner = async || {
+        let http = reqwest::Client::new();
+        let post = |path: &str, body: &str| {
+            let request = http.post(format!("{url}{path}")).header("content-type", "application/json");
+            request.header("prefer", "wait=1").body(body.to_owned()).send()
+        };
+        while done.load(SeqCst) < 60 {
+            let answer = post(&format!("{ACTS}/poll"), "{}").await.unwrap();
+            if answer.status().as_u16() != 200 {
+                continue;
+            }
+            most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+            let task: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+            tokio::task::yield_now().await;
+            running.fetch_sub(1, SeqCst);
+            let answer = post(&format!("{}/success", activity_path(&task)), "{}").await.unwrap();
+            assert_eq!(answer.status().as_u16(), 200);
+            done.fetch_add(1, SeqCst);
+        }
+    };
+    let create = async {
+        for number in 0..6 {
+            let activities = (0..10).map(|at| keyed(&format!("a{at}"), "acts", None)).collect();
+            api.scheduled(&format!("w{number}"), activities).await;
+        }
+    };
+    tokio::join!(join_all((0..10).map(|_| runner())), create);
+    assert_eq!(most.load(SeqCst), 3, "as many as allowed, and no more");
+    assert_eq!(api.running().await, 0);
+}
+
+#[tokio::test]
+async fn waiting_polls_get_only_as_many_new_tasks_as_allowed() {
+    let api = Arc::new(Api::open().await);
+    api.limit(json!({ "maxRunning": 1 })).await;
+    let mut polls = futures_util::stream::FuturesUnordered::new();
+    for _ in 0..3 {
+        polls.push(waiting(&api, "acts").await);
+    }
+    api.until_pollers("\"acts\"", 3).await;
+    api.many(3).await;
+    for left in (0..3).rev() {
+        let task = polls.next().await.unwrap().unwrap();
+        assert_eq!((api.running().await, polls.len()), (1, left));
+        assert_eq!(api.runners("acts").await["waiting"], left);
+        api.succeed(&task).await;
+    }
+}
+
+#[tokio::test]
+async fn an_exchange_gets_as_many_tasks_as_the_limit_allows() {
+    let api = Api::open().await;
+    api.limit(json!({ "maxRunning": 3 })).await;
+    api.many(5).await;
+    let exchange = async |answers: Value| {
+        let body = json!({ "maxTasks": 10, "answers": answers });
+        let ask = Ask::post(&format!("{ACTS}/exchange"), &body).header("prefer", "wait=0");
+        let tasks = api.ask(ask).await.json(200)["tasks"].as_array().cloned().unwrap_or_default();
+        tasks.into_iter().map(|slot| slot["task"].clone()).collect::<Vec<_>>()
+    };
+    let tasks = exchange(json!([])).await;
+    assert_eq!(tasks.len(), 3);
+    assert_eq!(exchange(json!([])).await.len(), 0);
+    let answers: Vec<Value> =
+        tasks.iter().take(2).map(|task| json!({ "token": task["token"], "success": {} })).collect();
+    assert_eq!(exchange(answers.into()).await.len(), 2, "two slots are free");
+}
+
+#[tokio::test]
+async fn a_new_domain_does_not_have_the_limits_of_a_deleted_one() {
+    let api = Api::open().await;
+    let domain = "/v1/domains/d";
+    for _ in 0..2 {
+        api.post("/v1/domains", &json!({ "name": "d" })).await.json(201);
+        let list = format!("{domain}/task-lists/acts");
+        assert_eq!(api.get(&list).await.json(200)["taskLists"][1]["paused"], Value::Null);
+        api.put(&format!("{list}/activity/limits"), &json!({ "maxRunning": 1 })).await.json(200);
+        api.post(&format!("{list}/activity/pause"), &json!({})).await.json(200);
+        api.ask(Ask::new("POST", &format!("{domain}/deprecate"))).await.json(200);
+        api.clock.advance(history::Duration::from_secs(61));
+        assert_eq!(api.ask(Ask::new("DELETE", domain)).await.status.as_u16(), 204);
+    }
+}
+
+#[tokio::test]
+async fn running_tasks_found_at_a_restart_are_not_new_starts() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let open = async || {
+        let store = Embedded::open(Options::new(directory.path())).await.unwrap();
+        Api::over(store).await
+    };
+    let api = open().await;
+    let group = format!("{DOMAIN}/limit-groups/bank");
+    api.put(&group, &json!({ "rate": { "perSecond": 1000, "burst": 1000 } })).await.json(200);
+    api.limit(json!({ "group": "bank" })).await;
+    api.many(21).await;
+    for _ in 0..20 {
+        api.taken("20").await.unwrap();
+    }
+    api.put(&group, &json!({ "rate": { "perSecond": 0.1, "burst": 1 } })).await.json(200);
+    api.engine.shutdown().await.unwrap();
+    let api = open().await;
+    // If the tasks that were found counted as starts, the next one could not start for 200 seconds.
+    assert_eq!(api.taken("20").await.unwrap()["activityId"], "a20");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raised_rate_applies_at_once_and_a_lowered_one_soon() {
+    let api = Api::open().await;
+    let rate = |per_second: f64, burst: u32| json!({ "rate": { "perSecond": per_second, "burst": burst } });
+    api.limit(rate(1.0, 10)).await;
+    api.many(13).await;
+    for _ in 0..10 {
+        api.taken("20").await.unwrap();
+    }
+    // Ten starts at the earlier rate delay the next one by less than a second at the new rate.
+    api.limit(rate(100.0, 1)).await;
+    let began = Instant::now();
+    api.taken("20").await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    api.limit(rate(1000.0, 1000)).await;
+    api.taken("20").await.unwrap();
+    api.limit(rate(0.1, 1)).await;
+    let began = Instant::now();
+    api.taken("20").await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(11), "one start at the new rate: {:?}", began.elapsed());
 }

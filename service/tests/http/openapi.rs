@@ -34,6 +34,7 @@ async fn the_document_names_these_calls() {
     let expected = [
         "delete /v1/domains/{domain}",
         "delete /v1/domains/{domain}/activity-types/{type}",
+        "delete /v1/domains/{domain}/limit-groups/{group}",
         "delete /v1/domains/{domain}/schedules/{id}",
         "delete /v1/domains/{domain}/workflow-types/{type}",
         "delete /v1/domains/{domain}/workflows/{id}",
@@ -52,6 +53,8 @@ async fn the_document_names_these_calls() {
         "get /v1/domains/{domain}/activity-types/{type}",
         "get /v1/domains/{domain}/changes",
         "get /v1/domains/{domain}/late-runs",
+        "get /v1/domains/{domain}/limit-groups",
+        "get /v1/domains/{domain}/limit-groups/{group}",
         "get /v1/domains/{domain}/schedules",
         "get /v1/domains/{domain}/schedules/{id}",
         "get /v1/domains/{domain}/schedules/{id}/next",
@@ -87,9 +90,13 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/schedules/{id}/trigger",
         "post /v1/domains/{domain}/tags",
         "post /v1/domains/{domain}/task-lists/{list}/activity/exchange",
+        "post /v1/domains/{domain}/task-lists/{list}/activity/pause",
         "post /v1/domains/{domain}/task-lists/{list}/activity/poll",
+        "post /v1/domains/{domain}/task-lists/{list}/activity/resume",
         "post /v1/domains/{domain}/task-lists/{list}/decider/exchange",
+        "post /v1/domains/{domain}/task-lists/{list}/decider/pause",
         "post /v1/domains/{domain}/task-lists/{list}/decider/poll",
+        "post /v1/domains/{domain}/task-lists/{list}/decider/resume",
         "post /v1/domains/{domain}/undeprecate",
         "post /v1/domains/{domain}/workflow-types",
         "post /v1/domains/{domain}/workflow-types/{type}/deprecate",
@@ -112,7 +119,10 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/updates/{name}",
         "post /v1/secret/rotate",
         "post /v1/session",
+        "put /v1/domains/{domain}/limit-groups/{group}",
         "put /v1/domains/{domain}/schedules/{id}",
+        "put /v1/domains/{domain}/task-lists/{list}/activity/limits",
+        "put /v1/domains/{domain}/task-lists/{list}/decider/limits",
     ];
     assert_eq!(calls, expected);
 }

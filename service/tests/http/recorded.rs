@@ -21,10 +21,11 @@ use crate::support::{Answer, is_page};
 use simulation::manual_clock::ManualClock;
 
 /// Names of the stories.
-const STORIES: [&str; 9] = [
+const STORIES: [&str; 10] = [
     "domains-and-types",
     "runs",
     "tasks",
+    "list-limits",
     "manual",
     "queries-and-updates",
     "schedules",

@@ -40,19 +40,19 @@ impl Shell {
     }
 
     /// Output of a command, which must succeed.
-    fn ok(&self, line: &str) -> String {
+    pub(crate) fn ok(&self, line: &str) -> String {
         let (code, text) = self.run(line);
         assert_eq!(code, 0, "{line}: {text}");
         text
     }
 
-    fn json(&self, line: &str) -> Value {
+    pub(crate) fn json(&self, line: &str) -> Value {
         let text = self.ok(line);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
     }
 
     /// Output of a command, which must be refused.
-    fn refused(&self, line: &str) -> String {
+    pub(crate) fn refused(&self, line: &str) -> String {
         let (code, text) = self.run(line);
         assert_eq!(code, 1, "{line}: {text}");
         text

@@ -41,6 +41,7 @@ mod secrets;
 mod spans;
 mod subscription;
 mod support;
+mod task_lists;
 mod terminal;
 mod tls;
 mod tokens;

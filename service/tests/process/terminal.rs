@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use client::Patience;
 use client::body::{
-    CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseWorkflow, PollDecider, Schedule, StartWorkflow,
-    TerminateWorkflow,
+    CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseTaskList, PauseWorkflow, PollDecider, Schedule,
+    SetKeyLimits, SetListLimits, SetTaskLimits, StartWorkflow, TerminateWorkflow,
 };
+use client::{Patience, TaskListKind};
 use history::Payload;
 use serde_json::Value;
 
@@ -55,6 +55,15 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
     let pause = PauseSchedule { reason: name() };
     client.pause_schedule("s", &pause).await.unwrap();
 
+    let pause = PauseTaskList { reason: name(), identity: name() };
+    client.pause_list("deciders", TaskListKind::Decider, &pause).await.unwrap();
+    let group = SetTaskLimits { max_running: Some(1), rate: None };
+    client.set_limit_group(TURNED, &group).await.unwrap();
+    let key = SetKeyLimits { key: TURNED.to_owned(), ..SetKeyLimits::default() };
+    let limits = SetListLimits { limits: vec![key], group: name(), ..SetListLimits::default() };
+    client.limit_list(TURNED, TaskListKind::Activity, &limits).await.unwrap();
+
+    let list_show = format!("task-list show {TURNED}");
     let unknown = format!("workflow show {ORDERS}");
     let looks = [
         "domain list",
@@ -74,6 +83,12 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
         "schedule show s",
         "schedule show s --json",
         "schedule next s",
+        "task-list list",
+        "task-list list --json",
+        "task-list show deciders",
+        list_show.as_str(),
+        "limit-group list",
+        "limit-group list --json",
         "schedule resume s",
         "history nobody",
         "query nobody what",

@@ -171,3 +171,58 @@ async fn an_empty_identity_is_none_in_native_runs() {
     assert_eq!(started.len(), 2, "{history}");
     assert!(started.iter().all(|event| event.get("identity").is_none()), "{history}");
 }
+
+#[tokio::test]
+async fn swf_polls_obey_the_pause_and_the_limits_of_a_list() {
+    let swf = ready().await;
+    let list = format!("{DOMAIN}/task-lists/deciders/decider");
+    rest(&swf, "POST", &format!("{list}/pause"), Some(json!({ "reason": "maintenance" }))).await;
+    start(&swf, "w").await;
+    let poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
+    let (turn, ()) = tokio::join!(swf.ask("PollForDecisionTask", &poll), async {
+        let shown = format!("{DOMAIN}/task-lists/deciders");
+        while rest(&swf, "GET", &shown, None).await["taskLists"][0]["polls"] != 1 {
+            tokio::task::yield_now().await;
+        }
+        let state = rest(&swf, "GET", &format!("{DOMAIN}/workflows/w"), None).await;
+        assert_eq!((&state["turn"], &state["behind"][0]["limit"]), (&json!("waiting"), &json!("paused")));
+        rest(&swf, "POST", &format!("{list}/resume"), None).await;
+    });
+    assert_eq!(turn.json()["workflowExecution"]["workflowId"], "w");
+    // With a limit of one turn, a second run waits until the first turn is answered.
+    rest(&swf, "PUT", &format!("{list}/limits"), Some(json!({ "maxRunning": 1 }))).await;
+    start(&swf, "v").await;
+    let token = turn.json()["taskToken"].clone();
+    let (turn, ()) = tokio::join!(swf.ask("PollForDecisionTask", &poll), async {
+        let shown = format!("{DOMAIN}/task-lists/deciders");
+        let behind = || rest(&swf, "GET", &shown, None);
+        while behind().await["taskLists"][0]["behind"][0]["limit"] != "max-running" {
+            tokio::task::yield_now().await;
+        }
+        swf.ask("RespondDecisionTaskCompleted", &json!({ "taskToken": token, "decisions": [] })).await.nothing();
+    });
+    assert_eq!(turn.json()["workflowExecution"]["workflowId"], "v");
+}
+
+#[tokio::test]
+async fn histories_of_the_swf_protocol_do_not_show_concurrency_keys() {
+    let swf = ready().await;
+    let begin = json!({
+        "workflowId": "w", "workflowType": "order/1", "taskList": "deciders", "concurrencyKey": "visa-customer",
+    });
+    let started = rest(&swf, "POST", &format!("{DOMAIN}/workflows"), Some(begin)).await;
+    let turn = rest(&swf, "POST", &format!("{DOMAIN}/task-lists/deciders/decider/poll"), Some(json!({}))).await;
+    let complete = format!("/v1/decider-tasks/{}/complete", turn["token"].as_str().unwrap());
+    let activity = json!({ "type": "ScheduleActivity", "activityId": "a", "activityType": "charge/1", "concurrencyKey": "gold-key" });
+    let child = json!({
+        "type": "StartChild", "workflowId": "c", "workflowType": "order/1", "taskList": "c", "concurrencyKey": "child-key",
+    });
+    rest(&swf, "POST", &complete, Some(json!({ "decisions": [activity, child] }))).await;
+    let native = rest(&swf, "GET", &format!("{DOMAIN}/workflows/w/history"), None).await.to_string();
+    let run_id = started["runId"].as_str().unwrap();
+    let theirs = swf.ask("GetWorkflowExecutionHistory", &execution("w", run_id)).await.json().to_string();
+    for key in ["visa-customer", "gold-key", "child-key"] {
+        assert!(native.contains(key) && !theirs.contains(key), "{key}: {native} {theirs}");
+    }
+    assert!(!theirs.contains("oncurrencyKey"), "{theirs}");
+}

@@ -94,7 +94,7 @@ impl TaskLists {
                     continue;
                 }
             };
-            join_all(read.rows.iter().map(|row| self.count_run(domain, row))).await;
+            join_all(read.rows.iter().map(|row| self.count_run(domain, count, row))).await;
             runs += read.rows.len();
             page = read.next;
             if page.is_none() {
@@ -107,12 +107,12 @@ impl TaskLists {
         self.pair_all(&lists);
     }
 
-    async fn count_run(&self, domain: &Arc<str>, row: &Listed) {
+    async fn count_run(&self, domain: &Arc<str>, count: u64, row: &Listed) {
         let key = HeadKey { domain: Arc::clone(domain), workflow_id: Arc::clone(&row.workflow_id) };
         loop {
             let read = self.store.load(&key).await.map_err(Refusal::from);
             match read.and_then(|found| found.map(StoredRun::decode).transpose()) {
-                Ok(Some(loaded)) => return self.found_running(domain, loaded.run()),
+                Ok(Some(loaded)) => return self.found_running(domain, count, loaded.run()),
                 Ok(None) => return,
                 Err(refusal @ Refusal::Corrupt { .. }) => {
                     tracing::error!(%refusal, workflow_id = %key.workflow_id, "a broken run counts as having no tasks");
@@ -126,13 +126,13 @@ impl TaskLists {
         }
     }
 
-    fn found_running(&self, domain: &Arc<str>, run: &Run) {
+    fn found_running(&self, domain: &Arc<str>, count: u64, run: &Run) {
         for (side, name, scheduled_event_id) in running(run) {
             let list = ListKey { domain: Arc::clone(domain), side, name: name.into() };
             let activity = run.activities.get(&scheduled_event_id).filter(|_| side == Side::Activity);
             let key = activity.map_or(run.started.concurrency_key.as_deref(), |it| run.key_of(it));
             let (key, slot) = (key.map(Arc::from), (run.started.run_id, scheduled_event_id));
-            self.matching.with_limiter(|limiter| limiter.found(&list, key.as_ref(), slot, Instant::now()));
+            self.matching.with_limiter(|limiter| limiter.found(count, &list, key.as_ref(), slot, Instant::now()));
         }
     }
 }

@@ -92,6 +92,17 @@ impl Pace {
         Self { rate, ahead: now }
     }
 
+    /// Returns the pace with another rate. As many starts count toward it as counted toward the earlier rate, but at most
+    /// a burst, so that the next start is allowed after at most one pause of the new rate.
+    fn with_rate(self, rate: StartRate, now: Instant) -> Self {
+        if rate == self.rate {
+            return self;
+        }
+        let starts = self.ahead.saturating_duration_since(now).as_secs_f64() / self.pause().as_secs_f64();
+        let pace = Self::new(rate, now);
+        Self { ahead: now + pace.pause().mul_f64(starts.min(f64::from(rate.burst))), ..pace }
+    }
+
     /// Returns the average time between two starts.
     fn pause(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.rate.per_second.as_f64())
@@ -116,7 +127,8 @@ impl Pace {
     fn empty(&mut self, now: Instant) {
         let burst = self.pause().saturating_mul(self.rate.burst);
         let latest = self.pause().saturating_mul(self.rate.burst.saturating_sub(1)) + BURST_EMPTY_FOR;
-        self.ahead = now + burst.min(latest);
+        // A pace that is further ahead, because of the starts of other lists, stays so.
+        self.ahead = self.ahead.max(now + burst.min(latest));
     }
 }
 
@@ -134,9 +146,18 @@ impl LimitMeter {
         Self { limits, running: 0, pace: limits.rate.map(|rate| Pace::new(rate, now)) }
     }
 
+    /// Creates a meter whose burst is not available, because it may have been used before a restart.
+    fn without_burst(limits: TaskLimits, now: Instant) -> Self {
+        let mut meter = Self::new(limits, now);
+        if let Some(pace) = &mut meter.pace {
+            pace.empty(now);
+        }
+        meter
+    }
+
     /// Changes the limits. Starts so far count toward the new rate.
     fn set(&mut self, limits: TaskLimits, now: Instant) {
-        self.pace = limits.rate.map(|rate| Pace { rate, ahead: self.pace.map_or(now, |pace| pace.ahead) });
+        self.pace = limits.rate.map(|rate| self.pace.map_or(Pace::new(rate, now), |pace| pace.with_rate(rate, now)));
         self.limits = limits;
     }
 
@@ -248,7 +269,7 @@ impl Limiter {
         let mut before: HashSet<ListKey> = self.lists.keys().filter(|list| list.domain == *domain).cloned().collect();
         for (name, limits) in &settings.groups {
             let key = (Arc::clone(domain), Arc::from(name.as_str()));
-            self.groups.entry(key).or_insert_with(|| LimitMeter::new(*limits, now)).set(*limits, now);
+            self.groups.entry(key).or_insert_with(|| LimitMeter::without_burst(*limits, now)).set(*limits, now);
         }
         for (side, own) in settings.lists.iter().filter(|(_, own)| !own.is_empty()) {
             let side_of = Side::of(side.is_decider);
@@ -352,7 +373,7 @@ impl Limiter {
 
     /// Takes a slot for a task that leaves its list.
     pub(crate) fn take(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
-        self.hold(list, key, slot, false, now);
+        self.hold(list, key, slot, false, |meter| meter.start(now), now);
     }
 
     /// Records that a commit has started a task.
@@ -360,34 +381,46 @@ impl Limiter {
         if let Some(counting) = self.lists.get_mut(list).and_then(|limited| limited.counting.as_mut()) {
             counting.ended.remove(&slot);
         }
-        self.hold(list, key, slot, true, now);
+        self.hold(list, key, slot, true, |meter| meter.start(now), now);
     }
 
-    /// Records a task that was found running while the running tasks of its list were counted.
-    pub(crate) fn found(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
+    /// Records a task that was found running by this count of running tasks. The task has started before, so it counts
+    /// toward no rate.
+    pub(crate) fn found(&mut self, number: u64, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
         let counting = self.lists.get(list).and_then(|limited| limited.counting.as_ref());
-        if counting.is_some_and(|counting| !counting.ended.contains(&slot)) {
-            self.hold(list, key, slot, true, now);
+        // An earlier count may have read the run before the list had its present settings, and the task may have ended
+        // since.
+        if counting.is_some_and(|counting| counting.number == number && !counting.ended.contains(&slot)) {
+            self.hold(list, key, slot, true, |meter| meter.running += 1, now);
         }
     }
 
-    fn hold(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, has_started: bool, now: Instant) {
+    /// Adds a slot, and counts it in each meter with `count`.
+    fn hold(
+        &mut self,
+        list: &ListKey,
+        key: Option<&Arc<str>>,
+        slot: SlotKey,
+        has_started: bool,
+        count: impl Fn(&mut LimitMeter),
+        now: Instant,
+    ) {
         let group = self.group_of(list);
         let Some(limited) = self.lists.get_mut(list) else { return };
         if let Some(held) = self.slots.get_mut(&slot) {
             held.has_started |= has_started;
             return;
         }
-        limited.meter.start(now);
+        count(&mut limited.meter);
         if let Some(key) = key {
             let meter = limited.keys.entry(Arc::clone(key));
-            meter.or_insert_with(|| LimitMeter::new(limited.settings.limits_of(key), now)).start(now);
+            count(meter.or_insert_with(|| LimitMeter::new(limited.settings.limits_of(key), now)));
             if limited.keys.len() > KEYS_KEPT && limited.keys.len().is_power_of_two() {
                 limited.keys.retain(|_, meter| !meter.is_idle(now));
             }
         }
         if let Some(meter) = group.and_then(|group| self.groups.get_mut(&group)) {
-            meter.start(now);
+            count(meter);
         }
         self.slots.insert(slot, Slot { list: list.clone(), key: key.cloned(), has_started });
     }

@@ -146,6 +146,18 @@ impl TaskLists {
         .await
     }
 
+    /// Deletes a domain with its registered types and the settings of its lists.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Registry::delete_domain`](crate::Registry::delete_domain).
+    pub async fn delete_domain(self: &Arc<Self>, domain: &str) -> Result<(), Refusal> {
+        let _guard = self.changing_limits.lock().await;
+        self.registry.delete_domain(domain).await?;
+        self.set_limits(&domain.into(), &DomainLists::default());
+        Ok(())
+    }
+
     /// Returns the current time, which a pause records.
     pub fn now(&self) -> Timestamp {
         self.clock.now()

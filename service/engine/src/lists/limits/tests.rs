@@ -259,7 +259,7 @@ async fn running_tasks_are_counted_before_a_new_limit_lets_others_start() {
     end(&matching, &list(), 1);
     matching.started(&list(), None, (Uuid::from_u128(2), 5));
     for run in [1, 2, 3] {
-        matching.with_limiter(|limiter| limiter.found(&list(), None, (Uuid::from_u128(run), 5), Instant::now()));
+        matching.with_limiter(|limiter| limiter.found(1, &list(), None, (Uuid::from_u128(run), 5), Instant::now()));
     }
     assert_eq!(matching.with_limiter(|limiter| limiter.end_counting(count.unwrap(), Instant::now())), [list()]);
     assert_eq!(start(&matching, &list()), Ok(10), "two of three run");
