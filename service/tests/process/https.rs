@@ -78,7 +78,7 @@ async fn clients_that_trust_the_authority_connect_through_a_tls_proxy() {
     let (code, refused) = run(&["workflow", "list", "--url", &service.url.replace("http:", "https:")]);
     assert!(code == 3 && refused.contains("does not speak TLS"), "{code}: {refused}");
     let (code, refused) = run(&["workflow", "list", "--url", &url, "--client-cert", file]);
-    assert!(code == 2 && refused.contains("--client-cert and --client-key belong together"), "{code}: {refused}");
+    assert!(code == 2 && refused.contains("--client-cert and --client-key must be used together"), "{code}: {refused}");
     let alone = ["--client-cert", file, "--client-key", file];
     let (code, refused) = run(&[["workflow", "list", "--url", &url].as_slice(), &alone].concat());
     assert!(code == 2 && refused.contains("a certificate") && refused.contains("its key"), "{code}: {refused}");
