@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("baton: no runtime: {error}");
+            eprintln!("baton: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };

@@ -45,7 +45,7 @@ fn table(name: &str) -> String {
     let again = baton(&create).output().unwrap();
     assert!(again.status.code() == Some(1) && said(&again).contains("already"), "{}", said(&again));
     let again = baton(&[&create[..], &["--if-missing"]].concat()).output().unwrap();
-    assert!(again.status.success() && said(&again).contains("can be used"), "{}", said(&again));
+    assert!(again.status.success() && said(&again).contains("is usable"), "{}", said(&again));
     table
 }
 
