@@ -119,7 +119,7 @@ fn flags(run: &Described) -> Vec<String> {
     lines.extend(run.failing.as_ref().map(|it| {
         let turn = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
         let timeout = it.timeout.map(|timeout| format!("timed out ({timeout})"));
-        let why = it.reason.clone().or(timeout).unwrap_or_else(|| "released".to_owned());
+        let why = it.reason.clone().or(timeout).unwrap_or_else(|| "given back".to_owned());
         let details = it.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
         let (turns, since, event_id) = (it.turns, it.since, it.event_id);
         format!(

@@ -371,9 +371,9 @@ async fn a_reset_shows_both_runs() {
     let shown = shell.ok(&format!("workflow show w --run {old}"));
     assert!(shown.contains(&format!("reset      as run {new}")), "{shown}");
     let history = shell.ok("history w");
-    assert!(history.contains(&format!("goes on from event 5 of run {old} by ada: mistake")), "{history}");
+    assert!(history.contains(&format!("from event 5 of run {old} by ada: mistake")), "{history}");
     assert!(history.contains("Signal"), "{history}");
-    assert!(shell.ok(&format!("history w --run {old}")).contains(&format!("run {new} goes on from event 5")));
+    assert!(shell.ok(&format!("history w --run {old}")).contains(&format!("run {new} continues from event 5")));
     let third = shell.json(&format!("workflow reset w --run {old} --at 5 --drop-signals"));
     assert!(!shell.ok(&format!("history w --run {}", third["runId"].as_str().unwrap())).contains("Signal"));
 }

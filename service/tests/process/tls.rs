@@ -212,7 +212,7 @@ fn the_command_line_authenticates_with_a_client_certificate() {
     // A certificate of an authority that the service does not trust.
     own.issue(&[]).write(&shown);
     let (code, said) = run(&shows);
-    assert!(code == 3 && said.contains("does not take the certificate") && said.contains("--client-cert"), "{said}");
+    assert!(code == 3 && said.contains("rejected the client certificate") && said.contains("--client-cert"), "{said}");
 
     // Without client certificates, a credential that names one could never be used.
     let (certificate, key) = (path("tls.crt"), path("tls.key"));
