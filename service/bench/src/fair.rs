@@ -97,7 +97,7 @@ impl Fair {
         log.skip().await?;
         let count = self.measure(&all, "alone", &mut alone.clients).await?;
         log.read(QUIET, count, &mut alone.within).await?;
-        eprintln!("round {round} of {}: next to {} clients under full load", self.rounds, self.loud);
+        eprintln!("round {round} of {}: with {} clients under full load", self.rounds, self.loud);
         let clients = self.loud.to_string();
         let loud_of = Process::start(&["fair", "--loud-of", &service.url, "--loud", &clients])?;
         tokio::time::sleep(WARM).await;
@@ -142,7 +142,7 @@ impl Fair {
     async fn be_loud(&self, url: &str) -> Result<(), Failed> {
         // The loud clients get a low priority, because in production they would have separate processors.
         let niced = rustix::process::nice(NICE);
-        niced.map_err(|error| other(format!("the process of the loud clients cannot lower its priority: {error}")))?;
+        niced.map_err(|error| other(format!("cannot lower the priority of the loud clients' process: {error}")))?;
         let next = Arc::new(AtomicU64::new(0));
         let mut clients = JoinSet::new();
         for _ in 0..self.loud.max(1) {
@@ -175,7 +175,11 @@ impl Fair {
         );
         println!("  {:>10.0}  starts per second of the loud domain", loud as f64 / seconds);
         for (who, alone, beside) in [
-            ("for its clients, from when a request is due until its response is read", &alone.clients, &beside.clients),
+            (
+                "at its clients, from the due time of a request until its response is read",
+                &alone.clients,
+                &beside.clients,
+            ),
             (
                 "in the service, from the head of a request until its response is passed to the connection",
                 &alone.within,
