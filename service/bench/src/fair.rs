@@ -93,7 +93,7 @@ impl Fair {
             let (name, tags) = (name.to_owned(), BTreeMap::new());
             all.create_domain(&CreateDomain { name, description: None, retention: None, tags }).await?;
         }
-        eprintln!("round {round} of {}: alone", self.rounds);
+        eprintln!("round {round} of {}: without load", self.rounds);
         log.skip().await?;
         let count = self.measure(&all, "alone", &mut alone.clients).await?;
         log.read(QUIET, count, &mut alone.within).await?;
@@ -187,14 +187,14 @@ impl Fair {
             ),
         ] {
             println!("{who}:");
-            for (what, latencies) in [("alone", alone), ("beside", beside)] {
+            for (what, latencies) in [("without load", alone), ("under load", beside)] {
                 println!("  {:>10.2}  ms p50 {what}", ms(latencies, 0.5));
                 println!("  {:>10.2}  ms p99 {what}, of {} requests", ms(latencies, QUANTILE), latencies.len());
             }
             let ratio = ms(beside, QUANTILE) / ms(alone, QUANTILE).max(f64::MIN_POSITIVE);
             let is_met = if ratio <= RATIO_MAX { "met" } else { "missed" };
             println!(
-                "  {ratio:>10.2}  p99 under load divided by p99 alone; the goal, at most {RATIO_MAX:.2}, is {is_met}"
+                "  {ratio:>10.2}  p99 under load divided by p99 without load; the goal, at most {RATIO_MAX:.2}, is {is_met}"
             );
         }
     }

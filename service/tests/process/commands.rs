@@ -235,9 +235,9 @@ async fn advice_on_the_command_line_names_its_options() {
         ("workflow delete w".to_owned(), "--terminate"),
         ("workflow pause w".to_owned(), "resume"),
         ("activity retry w nothing".to_owned(), "baton workflow show"),
-        ("schedule create s --type t --every 1h".to_owned(), "delete this one first"),
+        ("schedule create s --type t --every 1h".to_owned(), "delete the existing schedule first"),
         ("schedule show nothing".to_owned(), "baton schedule list"),
-        (format!("workflow signal w s --if-match \"{run}-9\""), "the tag"),
+        (format!("workflow signal w s --if-match \"{run}-9\""), "its new tag"),
     ] {
         let text = shell.refused(&command);
         assert!(text.contains(said), "{command}: {text}");
