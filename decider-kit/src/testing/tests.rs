@@ -410,7 +410,10 @@ fn a_stuck_run_names_the_activity_without_a_runner() {
     service.decider("forgetful", Forgetful);
     service.start("forgetful", "f", &());
     let message = ends(|| drop(service.finish("f")));
-    assert!(message.contains("activity `ship` (ship-it) waits on list `harbor`, which has no runner for it"), "{message}");
+    assert!(
+        message.contains("activity `ship` (ship-it) waits on list `harbor`, which has no runner for it"),
+        "{message}"
+    );
 }
 
 #[test]

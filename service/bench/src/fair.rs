@@ -194,7 +194,7 @@ impl Fair {
             let ratio = ms(beside, QUANTILE) / ms(alone, QUANTILE).max(f64::MIN_POSITIVE);
             let is_met = if ratio <= RATIO_MAX { "met" } else { "missed" };
             println!(
-                "  {ratio:>10.2}  p99 under load divided by p99 without load; the goal, at most {RATIO_MAX:.2}, is {is_met}"
+                "  {ratio:>10.2}  p99 under load / p99 without load; the goal (at most {RATIO_MAX:.2}) is {is_met}"
             );
         }
     }
