@@ -118,17 +118,17 @@ impl Client {
             "https" if cfg!(feature = "tls") => {}
             "https" => {
                 return Err(setup(format!(
-                    "`{url}`: this program was built without TLS; the feature `tls` of baton-client and of both kits \
-                        brings it"
+                    "`{url}`: this program was built without TLS; enable the feature `tls` of baton-client or of the \
+                        kit"
                 )));
             }
-            other => return Err(setup(format!("`{url}`: `{other}` is neither http nor https"))),
+            other => return Err(setup(format!("`{url}`: expected http or https, found `{other}`"))),
         }
         let Access { secret, ca, certificate } = access;
         let mut headers = HeaderMap::new();
         if let Some(secret) = secret {
             let mut value = HeaderValue::try_from(format!("Bearer {secret}"))
-                .map_err(|_| setup("the secret has characters that no secret can have".to_owned()))?;
+                .map_err(|_| setup("the secret contains invalid characters".to_owned()))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -426,7 +426,7 @@ pub(crate) fn to_bytes(body: &impl Serialize) -> Result<Bytes, Error> {
 pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, Error> {
     let mut json = Vec::with_capacity(bytes);
     let written = serde_json::to_writer(&mut json, body);
-    written.map_err(|error| Error::Setup { what: format!("the request has no JSON form: {error}") })?;
+    written.map_err(|error| Error::Setup { what: format!("the request cannot be written as JSON: {error}") })?;
     Ok(json.into())
 }
 

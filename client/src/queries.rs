@@ -230,7 +230,8 @@ impl Client {
     }
 
     fn read_answer(&self, response: &RawResponse) -> Result<QueryResponse, Error> {
-        let missing = || Error::Unexpected { url: self.url().to_owned(), what: "an answer without an ETag".to_owned() };
+        let missing =
+            || Error::Unexpected { url: self.url().to_owned(), what: "a response without an ETag".to_owned() };
         Ok(QueryResponse { body: self.read(&response.body)?, tag: tag(&response.headers).ok_or_else(missing)? })
     }
 }

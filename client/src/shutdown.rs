@@ -23,7 +23,7 @@ pub async fn requested() {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot listen for SIGTERM; only ctrl-c stops this host");
+                tracing::warn!(%error, "cannot listen for SIGTERM; only Ctrl-C stops this host");
                 drop(tokio::signal::ctrl_c().await);
             }
         }

@@ -85,7 +85,7 @@ impl Client {
             tracing::info!(
                 polled = url,
                 lists,
-                "no task has come, but tasks wait on other lists, which have no pollers; check the list's name"
+                "no task received, but tasks wait in other lists, which have no pollers; check the list's name"
             );
         }
         Ok(None)

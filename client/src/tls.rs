@@ -55,7 +55,7 @@ mod with_tls {
         let bad = |problem: String| Error::Setup { what: format!("cannot read the CA certificates: {problem}") };
         let certificates = Certificate::from_pem_bundle(ca).map_err(|error| bad(error.to_string()))?;
         if certificates.is_empty() {
-            return Err(bad("there is none; expected PEM with `-----BEGIN CERTIFICATE-----`".to_owned()));
+            return Err(bad("no certificate found; expected PEM with `-----BEGIN CERTIFICATE-----`".to_owned()));
         }
         Ok(certificates)
     }
@@ -112,16 +112,16 @@ mod with_tls {
     fn of_alert(alert: AlertDescription) -> TlsProblem {
         let why = match alert {
             AlertDescription::CertificateExpired => "it has expired, or is not valid yet",
-            AlertDescription::UnknownCA => "its authority is not one that the service takes",
+            AlertDescription::UnknownCA => "its authority is not accepted by the service",
             AlertDescription::CertificateRevoked => "it was revoked",
             AlertDescription::BadCertificate
             | AlertDescription::UnsupportedCertificate
             | AlertDescription::CertificateUnknown
             | AlertDescription::AccessDenied
-            | AlertDescription::DecryptError => "the service's log says why, at the level `debug`",
+            | AlertDescription::DecryptError => "the service's log shows the reason at level `debug`",
             other => {
                 let name = other.as_str().unwrap_or("an alert without a name");
-                return TlsProblem::Other(format!("the service broke it off: {name}"));
+                return TlsProblem::Other(format!("the service aborted the TLS handshake: {name}"));
             }
         };
         TlsProblem::CertificateRefused(why.to_owned())

@@ -31,7 +31,7 @@ impl Client {
         let url = self.domain_url(&format!("workflows/{}{}", encode(workflow_id), run_query(run_id)));
         let response = self.call_once(Method::GET, &url, None, None, HeaderMap::new()).await?;
         let tag = response.headers.get(ETAG).and_then(|tag| tag.to_str().ok());
-        tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "no entity tag".to_owned() })
+        tag.map(str::to_owned).ok_or_else(|| Error::Unexpected { url, what: "a response without an ETag".to_owned() })
     }
 
     /// Sends an update to a run's decider. If the workflow id has no open run, starts a run in the same call. The first

@@ -65,19 +65,22 @@ impl<T: TakesTurns> AnyDecider for T {
     }
 
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]) {
-        let state = state.downcast_mut::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
+        let state =
+            state.downcast_mut::<T::Memory>().expect("the state of a run always has the type of its workflow type");
         for event in events {
             self.apply_event(state, event);
         }
     }
 
     fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd {
-        let state = state.downcast_mut::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
+        let state =
+            state.downcast_mut::<T::Memory>().expect("the state of a run always has the type of its workflow type");
         Turns::take_turn(self, state, window, updates, shown)
     }
 
     fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError> {
-        let state = state.downcast_ref::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
+        let state =
+            state.downcast_ref::<T::Memory>().expect("the state of a run always has the type of its workflow type");
         self.reply(state, query)
     }
 }
@@ -200,7 +203,7 @@ impl Works<TurnKind> for TurnWorker {
             tracing::warn!(
                 workflow_id,
                 elapsed_ms = began.elapsed().as_millis(),
-                "slow turn: deciders should only decide, and leave work to activities"
+                "slow turn: deciders should only make decisions; schedule activities for other work"
             );
         }
         let (complete, fail) = match decided {
@@ -215,7 +218,7 @@ impl Works<TurnKind> for TurnWorker {
             Err(GiveBack { reason, message, is_lost }) => {
                 // If the turn no longer exists, the refusal of the answer is logged instead.
                 if !is_lost {
-                    tracing::error!(workflow_id, %reason, message, "turn given back");
+                    tracing::error!(workflow_id, %reason, message, "turn returned");
                 }
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 (None, Some(FailTurn { reason, details }))
@@ -230,7 +233,7 @@ impl Works<TurnKind> for TurnWorker {
         match outcome {
             Ok(Outcome::Recorded | Outcome::RecordedBefore) => None,
             Ok(Outcome::Lost(error)) => {
-                tracing::info!(%error, workflow_id, "answer discarded: it came too late");
+                tracing::info!(%error, workflow_id, "answer discarded: too late");
                 self.forget(run_id);
                 None
             }
@@ -253,7 +256,7 @@ impl Works<TurnKind> for TurnWorker {
 impl TurnWorker {
     async fn decide(&self, client: &Client, task: DeciderTask) -> Result<HostAnswer, GiveBack> {
         let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| {
-            GiveBack::new("unknown-workflow-type", format!("no decider for `{}` on this host", task.workflow_type))
+            GiveBack::new("unknown-workflow-type", format!("this host has no decider for `{}`", task.workflow_type))
         })?;
         let run_id = task.run_id;
         let cached = self.cache().pop(&run_id);

@@ -176,10 +176,10 @@ fn fail(message: impl std::fmt::Display, events: &[Event]) -> ! {
 #[track_caller]
 fn assert_consistent(events: &[Event], run: &Run) {
     if let Err(violation) = check::history(events) {
-        fail(format_args!("the history is broken, which is a bug in Baton: {violation}"), events);
+        fail(format_args!("the history is invalid, which is a bug in Baton: {violation}"), events);
     }
     if Run::replay(events).map(Run::history_derived) != Some(run.clone().history_derived()) {
-        fail("the run is not what its history means, which is a bug in Baton", events);
+        fail("the state of the run differs from its history, which is a bug in Baton", events);
     }
 }
 

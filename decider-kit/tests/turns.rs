@@ -236,7 +236,7 @@ async fn a_turn_of_an_unknown_type_is_given_back() {
     running.poll().await.answer(200, &task).await;
     let back = running.answer(&story, "fail").await;
     assert_eq!(back.body["reason"], "unknown-workflow-type");
-    assert_eq!(back.body["details"], "no decider for `other` on this host");
+    assert_eq!(back.body["details"], "this host has no decider for `other`");
     assert!(back.body["poll"].is_object());
 }
 

@@ -64,7 +64,7 @@ impl Shop {
     /// Renders a page. The page's number is the id of its update, so submitting the page twice has no further effect.
     fn page(&self, order: &str, screen: &Screen, tag: &str, complaint: &str) -> Html<String> {
         let (title, fields, button) = match screen {
-            Screen::Cart => ("What would you like?", field("pieces", "How many pieces, at 12.50?"), "Continue"),
+            Screen::Cart => ("What would you like?", field("pieces", "How many pieces, at 12.50 each?"), "Continue"),
             Screen::Address => ("Where to?", field("street", "Street and town"), "Continue"),
             Screen::Payment { to, cents } => {
                 let what = format!("<p id=\"total\">{} to {}</p>", money(*cents), escape(to));

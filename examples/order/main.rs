@@ -100,11 +100,11 @@ impl Process {
 
     /// Asks the process to stop, and waits until it has ended.
     async fn stop(mut self) -> anyhow::Result<()> {
-        let id = self.child.id().context("the process has ended early")?.to_string();
+        let id = self.child.id().context("the process has ended")?.to_string();
         // Uses the shell's builtin `kill`, because not every machine has a `kill` program.
         Command::new("sh").args(["-c", "kill -TERM \"$0\"", &id]).status().await?;
         let status = tokio::time::timeout(Duration::from_secs(20), self.child.wait()).await;
-        let status = status.with_context(|| format!("{} does not stop", self.name))??;
+        let status = status.with_context(|| format!("{} has not stopped", self.name))??;
         ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(())
     }
@@ -215,13 +215,13 @@ async fn send_orders(client: &Client) -> anyhow::Result<()> {
         let (count, cents) = expected(endings);
         let found = counts.get(status).copied().unwrap_or(0);
         println!("{status:<10} {found:>6}  {:>9}.{:02}", cents / 100, cents % 100);
-        ensure!(found == count, "{found} orders ended as {status}, expected {count}");
+        ensure!(found == count, "{found} orders ended with status {status}, expected {count}");
     }
     let interesting = orders.iter().find(|order| order.carrier_busy == 2 && order.ending() == Ending::Shipped);
     if let Some(order) = interesting {
         let events = client.events(&id(order), None).await?;
         println!(
-            "\nthe history of {} (its carrier was busy twice):\n\n{}\n",
+            "\nthe history of {}, whose carrier was busy twice:\n\n{}\n",
             id(order),
             baton_tables::history(&events)
         );

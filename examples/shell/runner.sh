@@ -17,7 +17,7 @@ while true; do
   success=$(jq -c '
     if .activityType == "greet" then {result: "Hello, \(.input.name // "stranger")!"}
     elif .activityType == "shout" then {result: (.input | ascii_upcase)}
-    else error("there is no activity of type \(.activityType)") end' <<<"$task" 2>&1) || {
+    else error("unknown activity type \(.activityType)") end' <<<"$task" 2>&1) || {
     jq -n --arg error "$success" '{reason: "jq", details: $error}' | post "$activity/failure" >/dev/null || true
     continue
   }

@@ -198,7 +198,7 @@ impl Works<ActivityKind> for ActivityWorker {
         match outcome {
             Ok(Outcome::Recorded | Outcome::RecordedBefore) => None,
             Ok(Outcome::Lost(error)) => {
-                tracing::info!(%error, workflow_id, activity_id, "answer discarded: it came too late");
+                tracing::info!(%error, workflow_id, activity_id, "answer discarded: too late");
                 None
             }
             Err(error) => {

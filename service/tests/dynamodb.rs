@@ -45,7 +45,7 @@ fn table(name: &str) -> String {
     let again = baton(&create).output().unwrap();
     assert!(again.status.code() == Some(1) && said(&again).contains("already"), "{}", said(&again));
     let again = baton(&[&create[..], &["--if-missing"]].concat()).output().unwrap();
-    assert!(again.status.success() && said(&again).contains("can be used"), "{}", said(&again));
+    assert!(again.status.success() && said(&again).contains("is usable"), "{}", said(&again));
     table
 }
 
@@ -184,7 +184,7 @@ async fn runs_move_between_stores_byte_for_byte() {
     output_of(&old.url, &["export", "--out", &file("old.jsonl")]);
     for _ in 0..2 {
         let said = output_of(&new.url, &["import", &file("old.jsonl")]);
-        assert!(said.contains("4 runs were taken over") || said.contains("4 were there already"), "{said}");
+        assert!(said.contains("4 runs imported") || said.contains("4 already existed"), "{said}");
     }
     output_of(
         &new.url,

@@ -166,7 +166,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         let json = match to_raw_value(&reply) {
             Ok(json) => json,
             Err(error) => {
-                let what = format!("the answer has no JSON form: {error}");
+                let what = format!("the answer cannot be written as JSON: {error}");
                 self.host_events.push_back(HostEvent::Answered(context, Err(Error::Setup { what })));
                 return;
             }
@@ -324,7 +324,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                     tracing::info!(
                         polled = self.url,
                         lists,
-                        "no task has come, but tasks wait on other lists, which have no pollers; check the list's name"
+                        "no task received, but tasks wait in other lists, which have no pollers; check the list's name"
                     );
                 }
                 for task in tasks {
@@ -377,7 +377,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             Some(AnswerReceipt { problem: Some(problem), .. }) => {
                 Error::Refused { problem: Box::new(problem), retry_after: None }
             }
-            None => Error::Unexpected { url: self.url.clone(), what: "it said nothing of an answer".to_owned() },
+            None => Error::Unexpected { url: self.url.clone(), what: "no receipt for an answer".to_owned() },
         };
         self.refuse(answer, error, None);
     }

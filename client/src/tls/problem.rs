@@ -31,15 +31,15 @@ pub enum TlsProblem {
 impl fmt::Display for TlsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownAuthority => f.write_str("its certificate is signed by no authority that is trusted here"),
+            Self::UnknownAuthority => f.write_str("its certificate is not signed by a trusted authority"),
             Self::OtherName { shown } if shown.is_empty() => f.write_str("its certificate is for another name"),
             Self::OtherName { shown } => write!(f, "its certificate is for another name: {}", shown.join(", ")),
             Self::Expired => f.write_str("its certificate has expired"),
             Self::NotYetValid => f.write_str("its certificate is not valid yet"),
             Self::BadCertificate(why) => write!(f, "its certificate is invalid: {why}"),
-            Self::NotEncrypted => f.write_str("what is there does not speak TLS"),
-            Self::CertificateWanted => f.write_str("it requires a client certificate, and none was sent"),
-            Self::CertificateRefused(why) => write!(f, "it does not take the certificate that was shown: {why}"),
+            Self::NotEncrypted => f.write_str("the server does not use TLS"),
+            Self::CertificateWanted => f.write_str("it requires a client certificate, but none was sent"),
+            Self::CertificateRefused(why) => write!(f, "it rejected the client certificate: {why}"),
             Self::Other(why) => f.write_str(why),
         }
     }

@@ -96,7 +96,7 @@ fn from(origin: Option<&Origin>) -> String {
 }
 
 fn again(next_attempt_at: Option<Timestamp>) -> String {
-    next_attempt_at.map(|at| format!(", tried again at {at}")).unwrap_or_default()
+    next_attempt_at.map(|at| format!(", retried at {at}")).unwrap_or_default()
 }
 
 /// Returns a short summary of an event. The summary is not escaped. Use [`escape`] before you write it to a terminal.
@@ -120,7 +120,7 @@ pub fn summary(event: &Event) -> String {
         EventKind::WorkflowTerminated(it) => {
             let goes_on = it
                 .reset
-                .map(|it| format!(" run {} goes on from event {} of {}", it.new_run_id, it.event_id, it.run_id));
+                .map(|it| format!(" run {} continues from event {} of run {}", it.new_run_id, it.event_id, it.run_id));
             let (reason, details) = (it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()));
             format!("{reason}{details}{}", goes_on.unwrap_or_default()).trim_start().to_owned()
         }
@@ -156,7 +156,7 @@ pub fn summary(event: &Event) -> String {
             let cause = it.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
             format!("{}{cause}{}", it.timeout, short(it.details.as_ref()))
         }
-        EventKind::ActivityScheduledTimeout(_) => "no runner took it".to_owned(),
+        EventKind::ActivityScheduledTimeout(_) => "not taken by a runner".to_owned(),
         EventKind::ActivityTaskCancel(it) => format!("`{}`", it.activity_id),
         EventKind::ActivityTaskCancelFailed(it) => format!("`{}`: {}", it.activity_id, it.cause),
         EventKind::TimerScheduled(it) => format!("`{}` after {}", it.timer_id, it.after),
@@ -198,14 +198,14 @@ pub fn summary(event: &Event) -> String {
             let tries = match (it.cause, &it.last_failure) {
                 (ActivityPausedCause::AttemptsExhausted, Some(failure)) => {
                     let timeout = failure.timeout.map(|timeout| timeout.to_string());
-                    format!("its tries ran out: {}", failure.reason.clone().or(timeout).unwrap_or_default())
+                    format!("attempts exhausted: {}", failure.reason.clone().or(timeout).unwrap_or_default())
                 }
                 _ => String::new(),
             };
             format!("{tries}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
         }
         EventKind::WorkflowPaused(it) => {
-            let clocks = if it.stop_clocks { "with its clocks" } else { "" };
+            let clocks = if it.stop_clocks { "timers and timeouts stopped" } else { "" };
             format!("{clocks}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
         }
         EventKind::WorkflowResumed(it) => {
@@ -215,7 +215,7 @@ pub fn summary(event: &Event) -> String {
         EventKind::WorkflowReset(it) => {
             let of = it.workflow_id.as_ref().map(|id| format!(" of `{id}`")).unwrap_or_default();
             let by = who(it.identity.as_deref(), it.reason.as_deref());
-            format!("goes on from event {} of run {}{of}{by}", it.event_id, it.run_id)
+            format!("from event {} of run {}{of}{by}", it.event_id, it.run_id)
         }
         EventKind::ActivityResumed(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
         EventKind::ActivityRetried(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
@@ -232,7 +232,9 @@ fn who(identity: Option<&str>, reason: Option<&str>) -> String {
 }
 
 fn operator(operator: Option<&OperatorAction>) -> String {
-    operator.map(|it| format!(" by hand{}", who(it.identity.as_deref(), it.reason.as_deref()))).unwrap_or_default()
+    operator
+        .map(|it| format!(" by an operator{}", who(it.identity.as_deref(), it.reason.as_deref())))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ impl Context {
         let details = lock(&self.shared).mark(marker);
         let text = details.as_ref().and_then(baton_history::Payload::text).unwrap_or("null");
         // The first run also reads the value back from JSON, so that it sees the same value as every replay.
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("side effect `{name}` cannot be read back: {error}"))
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("cannot read side effect `{name}`: {error}"))
     }
 
     /// Creates the failure that a flow returns to continue in a new run with this input and an empty history: `return

@@ -22,7 +22,7 @@ pub enum FlowError {
     },
     /// The flow waits for something that no event can bring.
     #[error(
-        "the flow is deadlocked: it waits, but not for an activity, timer, signal or cancellation; it must await only \
+        "the flow is deadlocked: it does not wait for an activity, timer, signal or cancellation; it must await only \
          futures of its context and combinations of them ({open})"
     )]
     Deadlock {
@@ -60,7 +60,7 @@ pub enum FlowError {
         error: String,
     },
     /// The state includes the effects of a turn that was lost (timed out or given back) according to the history.
-    #[error("the flow has already run the turn of event {ran}, which timed out or was given back")]
+    #[error("the flow has already run the turn of event {ran}, which timed out or was returned")]
     RanAhead {
         /// Id of the DeciderStarted event of the lost turn.
         ran: EventId,

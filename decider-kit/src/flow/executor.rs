@@ -90,7 +90,7 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, FlowError> {
             // Part of tokio's panic message when its timers or its reactor are missing.
             let is_tokio = message.contains("Tokio 1.x");
             let advice = if is_tokio {
-                ". A flow runs without a tokio runtime, because no replay could repeat what a runtime does: use \
+                ". A flow runs without a tokio runtime, because a replay could not repeat the work of a runtime: use \
                  `ctx.sleep` for time and an activity for work"
             } else {
                 ""

@@ -8,7 +8,7 @@ use crate::Decisions;
 
 #[track_caller]
 pub(super) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
-    Payload::of(value).expect("the value has a JSON form")
+    Payload::of(value).expect("the value can be serialized as JSON")
 }
 
 /// Returns the command that answers a turn with these decisions.

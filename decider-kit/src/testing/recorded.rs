@@ -62,12 +62,12 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "turn {}: decided now", self.started_event_id)?;
+        writeln!(f, "turn {}: decisions now", self.started_event_id)?;
         writeln!(f, "{}", describe(&self.decisions))?;
         if let Some(refused) = &self.refused {
-            writeln!(f, "which the service would refuse: {refused}")?;
+            writeln!(f, "refused by the service: {refused}")?;
         }
-        writeln!(f, "recorded then")?;
+        writeln!(f, "recorded decisions")?;
         for kind in &self.then {
             match serde_json::to_string(kind) {
                 Ok(text) => writeln!(f, "  {text}")?,

@@ -89,6 +89,6 @@ fn typed(text: &str) -> Result<String, ReplayError> {
     let recorded = Recorded::from_json(text).map_err(|error| ReplayError::Unreadable(error.to_string()))?;
     match recorded.events().first().map(|event| &event.kind) {
         Some(EventKind::WorkflowStarted(it)) => Ok(it.workflow_type.clone()),
-        _ => Err(ReplayError::Unreadable("it does not begin with WorkflowStarted".to_owned())),
+        _ => Err(ReplayError::Unreadable("the first event is not WorkflowStarted".to_owned())),
     }
 }

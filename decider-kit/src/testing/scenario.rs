@@ -125,7 +125,7 @@ impl<D: TakesTurns> Given<D> {
     #[must_use]
     pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Self {
         if self.events.len() != 2 {
-            fail("set the input before anything else happens", &self.events);
+            fail("set the input before any other step", &self.events);
         }
         let started = &self.run.started;
         let start = Start {
@@ -181,7 +181,7 @@ impl<D: TakesTurns> Given<D> {
                     }
                 }
                 let circles =
-                    "is retried without end: its retry policy has no limit, and it has no ScheduleToClose timeout";
+                    "is retried forever: its retry policy has no limit, and it has no ScheduleToClose timeout";
                 fail(format_args!("activity `{activity_id}` {circles}"), &self.events);
             }
             NewsKind::NotTaken { activity_id } => {
@@ -278,11 +278,11 @@ impl<D: TakesTurns> Given<D> {
     #[track_caller]
     fn take(&mut self) -> TurnId {
         if let Some(proposed) = &self.proposed {
-            let next = "must be judged by the next turn: use `then_judges`";
+            let next = "must get its verdict in the next turn: use `then_judges`";
             fail(format_args!("update `{}` {next}", proposed.name), &self.events);
         }
         let Some(task) = &self.run.turn_task else {
-            fail("there is no turn to decide: nothing has happened since the last one", &self.events);
+            fail("no turn is waiting: no event has been recorded since the last turn", &self.events);
         };
         let scheduled_event_id = task.scheduled_event_id;
         self.now = task.not_before.map_or(self.now, |at| at.max(self.now));

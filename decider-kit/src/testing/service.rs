@@ -201,7 +201,7 @@ impl TestService {
     #[track_caller]
     pub fn try_start(&mut self, start: &Start) -> Result<(), Fault> {
         let Some(subjects) = self.deciders.get(&start.workflow_type) else {
-            panic!("no decider for `{}`; give one with `decider`", start.workflow_type);
+            panic!("no decider for `{}`; add one with `decider`", start.workflow_type);
         };
         let subject = subjects();
         let newest = self.newest.get(&start.workflow_id).copied();
@@ -398,7 +398,7 @@ impl TestService {
         if run.events.len() > events_max {
             let newest = run.events.len().saturating_sub(60);
             let newest = run.events.get(newest..).unwrap_or_default();
-            fail(format_args!("more than {events_max} events: does the run loop? The newest events are"), newest);
+            fail(format_args!("more than {events_max} events: the run may loop; its newest events are"), newest);
         }
         self.schedule_wake(index, Some(now));
         self.deliver(index);

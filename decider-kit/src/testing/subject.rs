@@ -60,7 +60,7 @@ impl std::fmt::Display for Nondeterminism {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "the decider is not deterministic: {}, it decides\n{}\nand\n{}",
+            "the decider is not deterministic: {}, its decisions are\n{}\nand\n{}",
             self.how,
             describe(&self.one),
             describe(&self.other)
@@ -216,7 +216,7 @@ pub(super) fn describe(decisions: &Decisions) -> String {
     let context = decisions.context.iter().map(|context| format!("  context {context}"));
     let awaiting = decisions.awaiting.iter().map(|name| format!("  awaits `{name}`"));
     let given_back =
-        decisions.given_back.iter().map(|it| format!("  gives the turn back ({}): {}", it.reason, it.message));
+        decisions.given_back.iter().map(|it| format!("  returns the turn ({}): {}", it.reason, it.message));
     let updates =
         decisions.updates.iter().map(|answer| format!("  update `{}`: {:?}", answer.update_id, answer.verdict));
     let lines: Vec<_> = lines.chain(context).chain(awaiting).chain(updates).chain(given_back).collect();

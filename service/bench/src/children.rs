@@ -155,7 +155,7 @@ impl Children {
                     progress.end("the parent has closed");
                     return Ok(());
                 }
-                status => return Err(other(format!("the parent closed as {status}"))),
+                status => return Err(other(format!("the parent closed with status {status}"))),
             }
         }
         Err(other("the parent did not close".to_owned()))
@@ -169,9 +169,9 @@ impl Children {
         println!("1 parent, {} children, {} activities each: {seconds:.1} s", self.count, self.activities);
         println!("  {:>10.0}  children/s", children / seconds);
         println!("  {:>10.0}  activities/s", activities / seconds);
-        println!("  {:>10.1}  commits a child", per_child(after.commits, before.commits));
-        println!("  {:>10.1}  events a child", per_child(after.events, before.events));
-        println!("  {:>10.0}  bytes written, a child", per_child(after.written, before.written));
+        println!("  {:>10.1}  commits per child", per_child(after.commits, before.commits));
+        println!("  {:>10.1}  events per child", per_child(after.events, before.events));
+        println!("  {:>10.0}  bytes written per child", per_child(after.written, before.written));
         println!("  {:>10.0}  MiB of memory in the service", mib(service.process.memory().unwrap_or_default()));
     }
 }

@@ -88,7 +88,7 @@ impl Drill {
         let balancer = Balancer::start(nodes.addresses()).await.map_err(|error| other(error.to_string()))?;
         let client = Client::new(&balancer.url)?;
         let load = Load::start(&client, self.concurrency);
-        eprintln!("drill: seed {seed}, table `{name}`, {} nodes, {} s of troubles", self.nodes, self.seconds);
+        eprintln!("drill: seed {seed}, table `{name}`, {} nodes, {} s of failures", self.nodes, self.seconds);
 
         let standstills = self.trouble(&mut nodes, &troubles, &mut random).await?;
 

@@ -93,11 +93,11 @@ impl Fair {
             let (name, tags) = (name.to_owned(), BTreeMap::new());
             all.create_domain(&CreateDomain { name, description: None, retention: None, tags }).await?;
         }
-        eprintln!("round {round} of {}: alone", self.rounds);
+        eprintln!("round {round} of {}: without load", self.rounds);
         log.skip().await?;
         let count = self.measure(&all, "alone", &mut alone.clients).await?;
         log.read(QUIET, count, &mut alone.within).await?;
-        eprintln!("round {round} of {}: next to {} clients under full load", self.rounds, self.loud);
+        eprintln!("round {round} of {}: with {} clients under full load", self.rounds, self.loud);
         let clients = self.loud.to_string();
         let loud_of = Process::start(&["fair", "--loud-of", &service.url, "--loud", &clients])?;
         tokio::time::sleep(WARM).await;
@@ -142,7 +142,7 @@ impl Fair {
     async fn be_loud(&self, url: &str) -> Result<(), Failed> {
         // The loud clients get a low priority, because in production they would have separate processors.
         let niced = rustix::process::nice(NICE);
-        niced.map_err(|error| other(format!("the process of the loud clients cannot lower its priority: {error}")))?;
+        niced.map_err(|error| other(format!("cannot lower the priority of the loud clients' process: {error}")))?;
         let next = Arc::new(AtomicU64::new(0));
         let mut clients = JoinSet::new();
         for _ in 0..self.loud.max(1) {
@@ -175,7 +175,11 @@ impl Fair {
         );
         println!("  {:>10.0}  starts per second of the loud domain", loud as f64 / seconds);
         for (who, alone, beside) in [
-            ("for its clients, from when a request is due until its response is read", &alone.clients, &beside.clients),
+            (
+                "at its clients, from the due time of a request until its response is read",
+                &alone.clients,
+                &beside.clients,
+            ),
             (
                 "in the service, from the head of a request until its response is passed to the connection",
                 &alone.within,
@@ -183,14 +187,14 @@ impl Fair {
             ),
         ] {
             println!("{who}:");
-            for (what, latencies) in [("alone", alone), ("beside", beside)] {
+            for (what, latencies) in [("without load", alone), ("under load", beside)] {
                 println!("  {:>10.2}  ms p50 {what}", ms(latencies, 0.5));
                 println!("  {:>10.2}  ms p99 {what}, of {} requests", ms(latencies, QUANTILE), latencies.len());
             }
             let ratio = ms(beside, QUANTILE) / ms(alone, QUANTILE).max(f64::MIN_POSITIVE);
             let is_met = if ratio <= RATIO_MAX { "met" } else { "missed" };
             println!(
-                "  {ratio:>10.2}  p99 under load divided by p99 alone; the goal, at most {RATIO_MAX:.2}, is {is_met}"
+                "  {ratio:>10.2}  p99 under load / p99 without load; the goal (at most {RATIO_MAX:.2}) is {is_met}"
             );
         }
     }

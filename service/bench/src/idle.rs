@@ -102,9 +102,8 @@ fn must_open(files: u64) -> Result<(), Failed> {
     }
     if let Some(maximum) = maximum.filter(|maximum| *maximum < files) {
         return Err(other(format!(
-            "as many polls take {files} files and sockets in this process and as many in the service, and either may \
-                open {maximum}; \
-             raise the limit with `ulimit -n {files}` as root, or have fewer --polls"
+            "so many polls need {files} open files and sockets in this process and as many in the service, but the \
+             limit is {maximum}; raise the limit with `ulimit -n {files}` as root, or use fewer --polls"
         )));
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })

@@ -250,7 +250,7 @@ impl Load {
                     let key = has_keys.then_some(workflow_id.as_str());
                     let result = client.execute(&start, key, WORKFLOW_WAIT).await?;
                     if result.status != Status::Success {
-                        return Err(other(format!("{workflow_id} closed as {}", result.status)));
+                        return Err(other(format!("{workflow_id} closed with status {}", result.status)));
                     }
                     latencies.saturating_record(micros_since(began));
                 }
@@ -393,7 +393,7 @@ impl Report {
             self.workflows, self.activities, self.concurrency, self.payload_bytes, self.seconds
         );
         println!("  {:>10.0}  workflows/s", self.workflows_per_second);
-        println!("  {:>10.0}  commits/s ({:.1} a workflow)", self.commits_per_second, self.commits_per_workflow);
+        println!("  {:>10.0}  commits/s ({:.1} per workflow)", self.commits_per_second, self.commits_per_workflow);
         println!("  {:>10.2}  % of commits were retried after a conflict", self.conflicts_per_commit * 100.0);
         println!("  {:>10.1}  events per workflow", self.events_per_workflow);
         println!("  {:>10.1}  sync matches per workflow", self.matched_at_once_per_workflow);

@@ -94,7 +94,7 @@ fn main() -> ExitCode {
     let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("baton-bench: no runtime: {error}");
+            eprintln!("baton-bench: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };

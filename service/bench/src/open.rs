@@ -70,7 +70,7 @@ impl Open {
         report("all runs open", &service);
         #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
         let rate = self.runs as f64 / seconds;
-        println!("  {rate:>10.0}  runs/s were opened, in {seconds:.0} s");
+        println!("  {rate:>10.0}  runs/s opened, in {seconds:.0} s");
         decider.stop().await;
         service.process.stop().await;
         // At its start, the service reads the log of the killed process once. It merges the log in the background.

@@ -88,7 +88,7 @@ impl Queries {
             let (count, _) = ask(&client).await?;
             told.saturating_record(micros_since(began));
             if count < number {
-                return Err(other(format!("a query shows {count} signals of {number}")));
+                return Err(other(format!("a query shows {count} of {number} signals")));
             }
             let began = Instant::now();
             client.update(WORKFLOW, "count", &UpdateWorkflow::default(), None, WAIT).await?;
@@ -132,7 +132,7 @@ impl Queries {
         let deadline = Instant::now() + WAIT / 2;
         while !client.metrics().await?.contains(&line) {
             if Instant::now() > deadline {
-                return Err(other(format!("not all of {} watchers wait; see ulimit -n", self.watchers)));
+                return Err(other(format!("not all of the {} watchers are waiting; check `ulimit -n`", self.watchers)));
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -146,7 +146,7 @@ impl Queries {
         while let Some(watched) = watchers.join_next().await {
             watched.map_err(|error| other(error.to_string()))??;
         }
-        println!("{:>10.2}  ms from a signal until all watchers have it", began.elapsed().as_secs_f64() * 1_000.0);
+        println!("{:>10.2}  ms from a signal until all watchers are notified", began.elapsed().as_secs_f64() * 1_000.0);
         Ok(())
     }
 }

@@ -91,7 +91,7 @@ impl Drop for Scratch {
 }
 
 fn own_path() -> Result<PathBuf, Failed> {
-    std::env::current_exe().map_err(|error| other(format!("own path: {error}")))
+    std::env::current_exe().map_err(|error| other(format!("cannot determine the path of this program: {error}")))
 }
 
 /// Returns the path of the service's program, which must be in the directory of this program.
@@ -109,7 +109,7 @@ pub(super) fn baton() -> Result<PathBuf, Failed> {
     };
     let features = if cfg!(feature = "dynamodb") { " --features dynamodb" } else { "" };
     Err(other(format!(
-        "{} is not there, and services are started from it; build it with \
+        "{} does not exist, but is needed to start services; build it with \
          `cargo build{profile} -p baton-service --bin baton{features}`",
         baton.display()
     )))
@@ -138,7 +138,7 @@ impl Process {
     fn of(program: PathBuf, args: &[&str]) -> Result<Self, Failed> {
         let child =
             Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn();
-        child.map(|child| Self { child }).map_err(|error| other(format!("a process could not be started: {error}")))
+        child.map(|child| Self { child }).map_err(|error| other(format!("cannot start a process: {error}")))
     }
 
     /// Waits until the process has written its address to its file, and returns its URL.

@@ -130,7 +130,7 @@ impl Signals {
             for event in &history.events {
                 if let EventKind::Signal(signal) = &event.kind {
                     let number = signal.input.as_ref().and_then(|input| input.read::<u64>().ok());
-                    let number = number.ok_or_else(|| other(format!("event {} has another input", event.id)))?;
+                    let number = number.ok_or_else(|| other(format!("event {} has a wrong input", event.id)))?;
                     if !seen.insert(number) {
                         return Err(other(format!("signal {number} is in the history twice")));
                     }

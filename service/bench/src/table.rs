@@ -34,7 +34,7 @@ impl Place {
         }
         let config = loader.load().await;
         if config.region().is_none() {
-            return Err("no region: give --region, AWS_REGION, or a profile with one".to_owned());
+            return Err("no region: set --region, AWS_REGION, or a profile with a region".to_owned());
         }
         let config = aws_sdk_dynamodb::config::Builder::from(&config).build();
         Ok(Dynamo::new(&config, self.endpoint_url.clone(), Options::new(table)))

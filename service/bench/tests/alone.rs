@@ -10,7 +10,7 @@ fn without_the_service_it_explains_how_to_build_it() {
     for args in [&[][..], &["turns"], &["open"], &["queries"], &["idle"], &["swf"], &["children"], &["fair"]] {
         let output = Command::new(&alone).args(args).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        let says_how = said.contains("baton is not there") && said.contains("-p baton-service --bin baton");
+        let says_how = said.contains("baton does not exist") && said.contains("-p baton-service --bin baton");
         assert!(says_how && output.status.code() == Some(1), "{args:?}: {said}");
     }
 }

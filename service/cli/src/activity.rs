@@ -97,7 +97,7 @@ fn policy(text: &str) -> Result<RetryPolicy, String> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let policy = history::retry_of_request(&mut reader).map_err(|error| error.to_string())?;
     reader.end().map_err(|error| error.to_string())?;
-    policy.ok_or_else(|| "a policy cannot be taken away".to_owned())
+    policy.ok_or_else(|| "a retry policy cannot be removed".to_owned())
 }
 
 impl ActivityOptionsArgs {

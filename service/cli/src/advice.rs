@@ -139,7 +139,7 @@ fn of_runs(code: &str) -> Option<&'static str> {
         "activity-not-retryable" => "`baton workflow show` shows the state of its open activities",
         "invalid-reset-point" => "choose one of these events with --at",
         "reset-not-possible" => "choose another event with --at; `baton history` lists the events",
-        "version-mismatch" => "describe the run again and use its new version",
+        "version-mismatch" => "read the run again and use its new tag",
         "query-failed" => "see the reason; the run is not affected",
         "query-timed-out" => {
             "retry with a longer --wait; make sure that a decider polls the run's task list and answers queries"

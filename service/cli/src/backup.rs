@@ -70,7 +70,7 @@ fn failed(error: &ArchiveError) -> Failed {
     let said = match error {
         ArchiveError::TooEarly { archive, first } => {
             let first = instant(*first);
-            format!("the archive `{archive}` does not go back so far: its first base is of {first}")
+            format!("the archive `{archive}` begins later: its first base is from {first}")
         }
         ArchiveError::Away { .. }
         | ArchiveError::Damaged { .. }
@@ -118,7 +118,7 @@ impl Backup {
         match (self.command, self.archive) {
             (Some(BackupCommand::Verify { archive, quiet }), _) => verify(archive, quiet).await,
             (None, Some(archive)) => back_up(self.data_dir, archive, self.keep, self.quiet).await,
-            (None, None) => Err(Failed::Usage("say which archive".to_owned())),
+            (None, None) => Err(Failed::Usage("the archive is missing".to_owned())),
         }
     }
 }
@@ -133,13 +133,13 @@ async fn back_up(data_dir: PathBuf, archive: ArchiveAddress, keep: Option<Durati
     })
     .await?;
     let base = report.base.map_or_else(
-        || "no new base was needed".to_owned(),
+        || "no new base needed".to_owned(),
         |base| {
             let new = base.bytes.saturating_sub(base.bytes_there);
-            format!("a new base of {} records, {} of it new", base.pairs, size(new))
+            format!("new base with {} records, {} of it new data", base.pairs, size(new))
         },
     );
-    print_line(&format!("{shown} has everything that was acknowledged before {}: {base}", instant(report.at)))
+    print_line(&format!("{shown} contains everything acknowledged before {}: {base}", instant(report.at)))
 }
 
 async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
@@ -150,7 +150,7 @@ async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
     .await?;
     let rows = reports.iter().flat_map(rows);
     print_rows(["EPOCH", "FROM", "TO", "RUNS", "BASES", "LOG", "SIZE"], rows)?;
-    print_line("every file is whole")
+    print_line("all files are intact")
 }
 
 /// Returns one table row for each time range of an epoch. A store can be restored to any time in these ranges.
@@ -188,7 +188,7 @@ impl Restore {
         })
         .await?;
         print_line(&format!(
-            "{shown} is the store as it was at {}: `baton serve` goes on with it",
+            "{shown} contains the store as of {}; start `baton serve` with it",
             instant(restored.instant)
         ))
     }

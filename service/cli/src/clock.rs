@@ -143,7 +143,7 @@ struct Found {
 impl std::fmt::Display for Found {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { deadlines, runs, examined } = self;
-        write!(f, "{deadlines} deadlines of {runs} runs, of {examined} open runs,")
+        write!(f, "{deadlines} deadlines in {runs} of {examined} open runs")
     }
 }
 
@@ -169,7 +169,7 @@ async fn show(scope: &Scope, json: bool, quiet: Quiet, target: &Target) -> Resul
         print_rows(["domain", "workflow id", "run id", "deadline", "due", "repaired"], rows)?;
     }
     if let Some(doubt) = doubt {
-        note(&format!("the service's clock may be wrong: {doubt}. Nothing is repaired before `baton clock confirm`"));
+        note(&format!("the service's clock may be wrong: {doubt}. Before repairs, run `baton clock confirm`"));
     }
     Ok(found)
 }
@@ -202,7 +202,7 @@ async fn repair(scope: &Scope, operator: &OperatorAction, quiet: Quiet, target: 
                     // The run was closed after the page with it had been read.
                     Err(error) if error.is_task_lost() || error.code() == Some("run-not-current") => {}
                     Err(error) => {
-                        note(&format!("{found} were repaired; the rest can be repaired by the same command"));
+                        note(&format!("{found} were repaired; repeat the command to repair the rest"));
                         return Err(error.into());
                     }
                 }

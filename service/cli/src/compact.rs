@@ -27,11 +27,11 @@ impl Compact {
     pub(crate) async fn run(self) -> Done {
         let failed = |what: String| Failed::Other(1, format!("{}: {what}", self.data_dir.display()));
         if !self.data_dir.is_dir() {
-            return Err(failed("there is no such directory".to_owned()));
+            return Err(failed("the directory does not exist".to_owned()));
         }
         let size = || size_of(&self.data_dir).map_err(|error| failed(error.to_string()));
         let before = size()?;
-        let mut progress = self.quiet.progress("packing, on the disk", "bytes");
+        let mut progress = self.quiet.progress("compacting, size on disk", "bytes");
         let packing = Embedded::compact(&self.data_dir);
         tokio::pin!(packing);
         loop {
@@ -43,7 +43,7 @@ impl Compact {
         }
         drop(progress);
         let after = size()?;
-        print_line(&format!("{after} bytes are in use; {} were given back", before.saturating_sub(after)))
+        print_line(&format!("{after} bytes in use; {} bytes returned to the disk", before.saturating_sub(after)))
     }
 }
 

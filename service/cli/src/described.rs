@@ -34,13 +34,13 @@ pub(super) fn lines(run: &Described) -> String {
     lines.extend(
         run.parent
             .as_ref()
-            .map(|it| format!("child      of {}, run {}: its event {}", it.workflow_id, it.run_id, it.event_id)),
+            .map(|it| format!("child      of {}, run {}, event {}", it.workflow_id, it.run_id, it.event_id)),
     );
     if run.cancel_requested {
-        lines.push("cancel     was asked for".to_owned());
+        lines.push("cancel     requested".to_owned());
     }
     if let Some(pause) = &run.paused {
-        let clocks = if pause.stop_clocks { ", its clocks stand still" } else { "" };
+        let clocks = if pause.stop_clocks { ", timers and timeouts stopped" } else { "" };
         let by = pause.identity.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
         let why = pause.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         lines.push(format!("paused     since {}{by}{clocks}{why}", pause.at));
@@ -51,47 +51,43 @@ pub(super) fn lines(run: &Described) -> String {
     if let (Some(policy), Some(attempt)) = (&run.retry, run.attempt) {
         let of = policy.maximum_attempts.map(|attempts| format!(" of {attempts}")).unwrap_or_default();
         let after = run.continued_from.filter(|_| attempt > 1).map(|run_id| format!(", after run {run_id}"));
-        let waits = run.next_attempt_at.map(|at| format!("; begins {at}")).unwrap_or_default();
-        lines.push(format!("try        {attempt}{of}{}{waits}", after.unwrap_or_default()));
+        let waits = run.next_attempt_at.map(|at| format!("; starts {at}")).unwrap_or_default();
+        lines.push(format!("attempt    {attempt}{of}{}{waits}", after.unwrap_or_default()));
     }
-    lines.extend(
-        run.continued_from.filter(|_| run.attempt.is_none()).map(|run_id| format!("goes on    for run {run_id}")),
-    );
-    lines.extend(run.retried_as.map(|run_id| format!("tried      again as run {run_id}")));
-    lines.extend(run.reset_as.map(|run_id| format!("reset      run {run_id} goes on")));
+    lines.extend(run.continued_from.filter(|_| run.attempt.is_none()).map(|run_id| format!("continues  run {run_id}")));
+    lines.extend(run.retried_as.map(|run_id| format!("retried    as run {run_id}")));
+    lines.extend(run.reset_as.map(|run_id| format!("reset      as run {run_id}")));
     lines.extend(run.branched_from.as_ref().map(|it| {
         let of = it.workflow_id.as_ref().map(|id| format!(" of {id}")).unwrap_or_default();
-        format!("branched   from run {}{of}, at its event {}", it.run_id, it.event_id)
+        format!("branched   from run {}{of}, event {}", it.run_id, it.event_id)
     }));
     lines.extend(run.open_activities.iter().map(|it| {
         let state = match (it.started_at, it.next_attempt_at) {
             _ if it.paused.is_some() => "paused".to_owned(),
             (Some(_), _) => "started".to_owned(),
-            (None, Some(at)) => format!("waits until {at} to be tried again"),
-            (None, None) => behind(&it.behind, &it.task_list).unwrap_or_else(|| "waits for a runner".to_owned()),
+            (None, Some(at)) => format!("next attempt at {at}"),
+            (None, None) => behind(&it.behind, &it.task_list).unwrap_or_else(|| "waiting for a runner".to_owned()),
         };
         let tried = tried(it);
         let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
         format!("activity   {id} ({kind}) on {list}: {state}{tried}")
     }));
     lines.extend(
-        run.open_updates
-            .iter()
-            .map(|it| format!("update     {} ({}): accepted, not answered yet", it.update_id, it.name)),
+        run.open_updates.iter().map(|it| format!("update     {} ({}): accepted, not completed", it.update_id, it.name)),
     );
     lines.extend(run.open_children.iter().map(|it| {
-        let state = if it.started_event_id.is_some() { "started" } else { "is being started" };
+        let state = if it.started_event_id.is_some() { "started" } else { "starting" };
         let then = match it.child_policy {
             ChildPolicy::Terminate => "is terminated",
-            ChildPolicy::RequestCancel => "is asked to cancel",
-            ChildPolicy::Abandon => "goes on",
+            ChildPolicy::RequestCancel => "gets a cancel request",
+            ChildPolicy::Abandon => "continues",
         };
-        format!("child      {}: {state}; {then} when this run closes first", it.workflow_id)
+        format!("child      {}: {state}; {then} if this run closes first", it.workflow_id)
     }));
-    let tries = if run.outbox_retries > 1 { format!(", tried {} times", run.outbox_retries) } else { String::new() };
+    let tries = if run.outbox_retries > 1 { format!(", {} attempts", run.outbox_retries) } else { String::new() };
     lines.extend(run.outbox.iter().map(|it| {
         let of = it.run_id.map(|run_id| format!(" of run {run_id}")).unwrap_or_default();
-        format!("owes       {} for event {}{of}{tries}", it.kind, it.event_id)
+        format!("outbox     {} for event {}{of}{tries}", it.kind, it.event_id)
     }));
     lines.extend(run.deadlines.iter().map(|it| {
         let of = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
@@ -111,17 +107,16 @@ fn flags(run: &Described) -> Vec<String> {
     let mut lines = Vec::new();
     if run.stuck {
         let ends = run.deadlines.iter().find(|it| matches!(it.kind.as_str(), "execution" | "run"));
-        let ends = ends.map(|it| format!("; it times out {}", it.at)).unwrap_or_default();
-        let what =
-            "nothing is open, and its last turn named no signal; a signal, an update or a cancel request wakes it";
+        let ends = ends.map(|it| format!("; times out at {}", it.at)).unwrap_or_default();
+        let what = "nothing is open, and its last turn awaits no signal; a signal, update or cancel request wakes it";
         lines.push(format!("stuck      {what}{ends}"));
     }
     let is_blocked = |it: &&OpenActivity| it.paused.is_some() && it.started_at.is_none();
     lines.extend(run.open_activities.iter().filter(is_blocked).map(|it| {
         let (id, workflow_id, tried, why) = (&it.activity_id, &run.workflow_id, tried(it), last_failure(it));
         format!(
-            "blocked    activity {id} is paused{tried}{why}; `baton activity retry {workflow_id} {id}` has it \
-            tried again"
+            "blocked    activity {id} is paused{tried}{why}; retry it with `baton activity retry \
+            {workflow_id} {id}`"
         )
     }));
     lines.extend(run.failing.as_ref().map(|it| {
@@ -139,10 +134,10 @@ fn flags(run: &Described) -> Vec<String> {
     lines.extend(run.repeating.as_ref().map(|it| {
         let id = it.activity_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
         let (times, event_id) = (it.times, it.event_id);
-        let often = if times == 1 { String::new() } else { format!("; {times} times in all") };
+        let often = if times == 1 { String::new() } else { format!("; {times} times in total") };
         format!(
-            "repeating  activity{id} had succeeded, and event {event_id} schedules it again with the same type and \
-             input{often}; does the decider take its window for the whole history? Poll with history `full`"
+            "repeating  activity{id} has succeeded, but event {event_id} schedules it again with the same type and \
+             input{often}; if the decider treats its window as the whole history, poll with history `full`"
         )
     }));
     lines
@@ -154,7 +149,7 @@ fn last_failure(activity: &OpenActivity) -> String {
     let timeout = failure.timeout.map(|timeout| timeout.to_string());
     let why = failure.reason.clone().or(timeout).map(|why| format!(": {why}")).unwrap_or_default();
     let details = failure.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
-    format!("; the last one failed at {}{why}{details}", failure.at)
+    format!("; last failure at {}{why}{details}", failure.at)
 }
 
 /// Describes the number of the current or next attempt, and the maximum number of attempts. If no attempt follows,
@@ -166,11 +161,11 @@ fn tried(activity: &OpenActivity) -> String {
         activity.paused.as_ref().is_some_and(|it| is_beyond || it.cause == ActivityPausedCause::AttemptsExhausted);
     match most {
         _ if attempt <= 1 => String::new(),
-        _ if has_run_out => format!(" after try {}, its last", attempt - 1),
+        _ if has_run_out => format!(" after attempt {}, the last", attempt - 1),
         // An operator has requested this attempt in addition to those of the retry policy.
-        Some(most) if is_beyond => format!(", try {attempt} by hand, after {most} by its policy"),
-        Some(most) => format!(", try {attempt} of {most}"),
-        None => format!(", try {attempt}"),
+        Some(most) if is_beyond => format!(", attempt {attempt} by an operator, after {most} by the retry policy"),
+        Some(most) => format!(", attempt {attempt} of {most}"),
+        None => format!(", attempt {attempt}"),
     }
 }
 
@@ -225,19 +220,19 @@ reason     declined: card 7
 waits      list `orders` has had no pollers for turns since {at}
 waits      list `carriers` has had no pollers for activities since {at}
 tags       eu, gold
-child      of batch, run {run}: its event 7
-cancel     was asked for
-retrying   activity ship, try 2 of 3; the last one failed at {at}: carrier-busy
-repeating  activity charge had succeeded, and event 11 schedules it again with the same type and input; 2 times in \
-all; does the decider take its window for the whole history? Poll with history `full`
+child      of batch, run {run}, event 7
+cancel     requested
+retrying   activity ship, attempt 2 of 3; last failure at {at}: carrier-busy
+repeating  activity charge has succeeded, but event 11 schedules it again with the same type and input; 2 times in \
+total; if the decider treats its window as the whole history, poll with history `full`
 awaits     signal `approve`
-goes on    for run {run}
-branched   from run {run} of order-0, at its event 2
-activity   ship (ship) on carriers: waits until 2026-01-01T00:01:00.000Z to be tried again, try 2 of 3
-child      a: started; is terminated when this run closes first
-child      b: is being started; goes on when this run closes first
-owes       start-child for event 9, tried 3 times
-owes       notify-parent for event 4 of run {run}, tried 3 times
+continues  run {run}
+branched   from run {run} of order-0, event 2
+activity   ship (ship) on carriers: next attempt at 2026-01-01T00:01:00.000Z, attempt 2 of 3
+child      a: started; is terminated if this run closes first
+child      b: starting; continues if this run closes first
+outbox     start-child for event 9, 3 attempts
+outbox     notify-parent for event 4 of run {run}, 3 attempts
 next       {at}  TimerExpired `t` of event 6"
         );
         assert_eq!(lines(&described), expected);
@@ -289,21 +284,20 @@ next       {at}  TimerExpired `t` of event 6"
         assert_eq!(shown(json!({})), "");
         assert_eq!(
             shown(json!({ "stuck": true })),
-            "stuck      nothing is open, and its last turn named no signal; a signal, an update or a cancel request \
-                wakes \
-             it; it times out 2027-01-01T00:00:00.000Z"
+            "stuck      nothing is open, and its last turn awaits no signal; a signal, update or cancel request \
+             wakes it; times out at 2027-01-01T00:00:00.000Z"
         );
         let paused = activity(json!({ "paused": { "at": at, "cause": "AttemptsExhausted", "eventId": 9 } }));
         assert_eq!(
             shown(json!({ "blocked": true, "openActivities": paused })),
             format!(
-                "blocked    activity ship is paused after try 2, its last; the last one failed at {at}: carrier-busy \
-                 {{\"queue\":7}}; `baton activity retry w ship` has it tried again"
+                "blocked    activity ship is paused after attempt 2, the last; last failure at {at}: carrier-busy \
+                 {{\"queue\":7}}; retry it with `baton activity retry w ship`"
             )
         );
         assert_eq!(
             shown(json!({ "retrying": true, "openActivities": activity(json!({ "maximumAttempts": 5 })) })),
-            format!("retrying   activity ship, try 3 of 5; the last one failed at {at}: carrier-busy {{\"queue\":7}}")
+            format!("retrying   activity ship, attempt 3 of 5; last failure at {at}: carrier-busy {{\"queue\":7}}")
         );
         let failing = json!({ "turns": 3, "since": at, "eventId": 11, "scheduledEventId": 12, "reason": "panic" });
         assert_eq!(
@@ -331,11 +325,11 @@ next       {at}  TimerExpired `t` of event 6"
             tried(&serde_json::from_value(activity).unwrap())
         };
         assert_eq!(shown(1, Some(2), None), "");
-        assert_eq!(shown(2, Some(2), None), ", try 2 of 2");
-        assert_eq!(shown(7, None, None), ", try 7");
-        assert_eq!(shown(2, Some(2), Some("OperatorInitiated")), ", try 2 of 2");
-        assert_eq!(shown(3, Some(2), Some("AttemptsExhausted")), " after try 2, its last");
-        assert_eq!(shown(3, Some(2), None), ", try 3 by hand, after 2 by its policy");
-        assert_eq!(shown(3, Some(2), Some("OperatorInitiated")), " after try 2, its last");
+        assert_eq!(shown(2, Some(2), None), ", attempt 2 of 2");
+        assert_eq!(shown(7, None, None), ", attempt 7");
+        assert_eq!(shown(2, Some(2), Some("OperatorInitiated")), ", attempt 2 of 2");
+        assert_eq!(shown(3, Some(2), Some("AttemptsExhausted")), " after attempt 2, the last");
+        assert_eq!(shown(3, Some(2), None), ", attempt 3 by an operator, after 2 by the retry policy");
+        assert_eq!(shown(3, Some(2), Some("OperatorInitiated")), " after attempt 2, the last");
     }
 }

@@ -70,7 +70,7 @@ impl Doctor {
         let rows = found.into_iter().filter(|check| self.all || check.verdict > Verdict::Well);
         let rows: Vec<_> = rows.map(Check::row).collect();
         if rows.is_empty() {
-            note(if self.ready { "it takes work" } else { "all is well; --all shows what was looked at" });
+            note(if self.ready { "the service is ready" } else { "no problems found; --all lists all checks" });
         } else {
             print_rows(["CHECK", "VERDICT", "FOUND", "WHAT TO DO"], rows)?;
         }
@@ -85,10 +85,10 @@ const NOT_REACHED: &str = "reach";
 fn of_readiness(answer: Result<Readiness, Error>) -> Result<Vec<Check>, Failed> {
     match answer {
         Ok(Readiness { warnings, .. }) => {
-            let mut found = vec![well("ready", "it takes work".to_owned())];
+            let mut found = vec![well("ready", "the service is ready".to_owned())];
             found.extend(warnings.into_iter().map(of_warning));
             if !found.iter().any(|check| check.what == "store") {
-                found.push(well("store", "it answers".to_owned()));
+                found.push(well("store", "reachable".to_owned()));
             }
             Ok(found)
         }
@@ -96,7 +96,7 @@ fn of_readiness(answer: Result<Readiness, Error>) -> Result<Vec<Check>, Failed> 
             what: "ready",
             verdict: Verdict::Failing,
             found: said(&format!("{} ({})", problem.detail, problem.code)),
-            advice: "where it stops, wait for it to start again; else see its log".to_owned(),
+            advice: "if the service is stopping, wait until it has restarted; otherwise see its log".to_owned(),
         }]),
         Err(Error::Setup { what }) => Err(Failed::Usage(what)),
         Err(error) => Ok(vec![not_reached(&error)]),
@@ -125,8 +125,8 @@ fn of_warning(ReadinessWarning { code, detail, advice }: ReadinessWarning) -> Ch
 fn not_reached(error: &Error) -> Check {
     let advice = match error {
         Error::Insecure { problem, .. } => advice::of_tls(problem),
-        Error::Unexpected { .. } => "--url or BATON_URL: what answers there is no service that this program knows",
-        _ => "is `baton serve` running there? --url or BATON_URL says where to look",
+        Error::Unexpected { .. } => "check --url or BATON_URL: another program or an incompatible service answered",
+        _ => "check that `baton serve` is running there, or correct --url or BATON_URL",
     };
     Check { what: NOT_REACHED, verdict: Verdict::Failing, found: said(&error.to_string()), advice: advice.to_owned() }
 }

@@ -71,7 +71,9 @@ impl Export {
         must_see_payloads(&client.session().await?.permissions, self.target.domain())?;
         if self.out.as_os_str() == "-" {
             if std::io::stdout().is_terminal() {
-                return Err(Failed::Usage("a terminal is no place for this: say `--out FILE`, or pipe it".to_owned()));
+                return Err(Failed::Usage(
+                    "output to a terminal is not possible: use `--out FILE`, or pipe it".to_owned(),
+                ));
             }
             let (_, counts) = self.write(&client, std::io::stdout().lock()).await?;
             note(&said(&counts, "standard output"));
@@ -80,7 +82,7 @@ impl Export {
         let shown = self.out.display().to_string();
         let failed = |error: std::io::Error| Failed::Other(1, format!("{shown}: {error}"));
         if self.out.exists() {
-            return Err(Failed::Usage(format!("{shown} is there already: name another file, or remove it")));
+            return Err(Failed::Usage(format!("{shown} already exists: choose another file, or remove it")));
         }
         // The file is written under a temporary name, and gets its final name when it is complete.
         let unfinished = beside(&self.out);
@@ -145,7 +147,7 @@ impl Export {
         }
         drop(progress);
         if let Some(run) = self.run.filter(|_| file.counts.runs + file.counts.open == 0) {
-            return Err(Failed::Other(1, format!("there is no run {run} of this workflow id")));
+            return Err(Failed::Other(1, format!("this workflow id has no run {run}")));
         }
         file.end().map_err(failed)
     }
@@ -165,16 +167,15 @@ fn must_see_payloads(may: &CredentialLevels, domain: &str) -> Done {
     if may.operator || [&may.readers, &may.applications, &may.operators].into_iter().any(|domains| names(domains)) {
         return Ok(());
     }
-    let what =
-        format!("this credential may not see payloads of domain `{domain}`, without which a history is not whole");
-    Err(Failed::Other(1, format!("{what}: use one of its readers, applications or operators")))
+    let what = format!("this credential cannot read payloads of domain `{domain}`, which an export requires");
+    Err(Failed::Other(1, format!("{what}: use a reader, application or operator of the domain")))
 }
 
 fn said(counts: &Counts, place: &str) -> String {
     let open = match counts.open {
         0 => String::new(),
-        1 => "; 1 open run was left out: only closed ones can be moved".to_owned(),
-        open => format!("; {open} open runs were left out: only closed ones can be moved"),
+        1 => "; 1 open run was not exported: only closed runs can be moved".to_owned(),
+        open => format!("; {open} open runs were not exported: only closed runs can be moved"),
     };
     format!("{} runs with {} events are in {place}{open}", counts.runs, counts.events)
 }

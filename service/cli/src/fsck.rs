@@ -26,7 +26,7 @@ impl Fsck {
     pub(crate) async fn run(self) -> Done {
         let failed = |what: String| Failed::Other(1, format!("{}: {what}", self.data_dir.display()));
         if !self.data_dir.is_dir() {
-            return Err(failed("there is no such directory".to_owned()));
+            return Err(failed("the directory does not exist".to_owned()));
         }
         let options = Options { verify_all: true, ..Options::new(&self.data_dir) };
         let store = Embedded::open(options).await.map_err(|error| failed(error.to_string()))?;
@@ -52,14 +52,14 @@ impl Fsck {
             if let Some((counted, listed)) = &report.miscounted {
                 miscounted += 1;
                 let (name, counted, listed) = (&domain.name, numbers(counted), numbers(listed));
-                print_line(&format!("{name}: the store counts {counted}, and there are {listed}"))?;
+                print_line(&format!("{name}: the stored counts are {counted}, but the runs are {listed}"))?;
             }
         }
         engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
         match (broken, miscounted) {
-            (0, 0) => print_line(&format!("every run is in order: {runs} runs with {events} events")),
-            (0, domains) => Err(failed(format!("the runs of {domains} domains are not counted as they are"))),
-            (broken, _) => Err(failed(format!("{broken} runs are not in order"))),
+            (0, 0) => print_line(&format!("all runs are valid: {runs} runs with {events} events")),
+            (0, domains) => Err(failed(format!("the stored run counts of {domains} domains are wrong"))),
+            (broken, _) => Err(failed(format!("{broken} runs are invalid"))),
         }
     }
 }

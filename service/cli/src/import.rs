@@ -49,13 +49,13 @@ impl Import {
         let (domain, counts) = self.checked().await?;
         let what = format!("{} runs with {} events", counts.runs, counts.events);
         if self.check {
-            return print_line(&format!("{} is whole: {what}, of domain `{domain}`", self.file.display()));
+            return print_line(&format!("{} is valid: {what}, from domain `{domain}`", self.file.display()));
         }
         let to = self.target.domain();
         if domain != *to && !self.other_domain {
             return Err(Failed::Usage(format!(
-                "the runs are of domain `{domain}`, and --domain says `{to}`: give --domain {domain}, or \
-                    --other-domain to have them in `{to}`"
+                "the runs are from domain `{domain}`, but --domain is `{to}`: use --domain {domain}, or \
+                    --other-domain to import them into `{to}`"
             )));
         }
         let client = self.target.client()?.patience(PATIENCE);
@@ -63,14 +63,14 @@ impl Import {
         let sent = self.send(&client, counts.runs, &mut done).await;
         let Taken { new, there } = done;
         if let Err(failed) = sent {
-            note(&format!("{new} runs were taken over, and {there} were there already, before this:"));
+            note(&format!("{new} runs imported, {there} already existed; then this error occurred:"));
             let _ = report(&failed);
             return Err(Failed::Other(
                 1,
-                "the import is not done: run it again once that is seen to, what is there is left as it is".to_owned(),
+                "the import is incomplete: fix the error and run it again; imported runs stay unchanged".to_owned(),
             ));
         }
-        print_line(&format!("{new} runs were taken over, and {there} were there already"))
+        print_line(&format!("{new} runs imported, {there} already existed"))
     }
 
     /// Reads and checks the whole file before anything is sent.
@@ -102,7 +102,7 @@ impl Import {
                 Ok(_) => done.new += 1,
                 Err((line, error)) => {
                     drop(progress);
-                    note(&format!("at the run of line {line} of {}:", self.file.display()));
+                    note(&format!("run in line {line} of {}:", self.file.display()));
                     return Err(error.into());
                 }
             }

@@ -24,7 +24,7 @@ impl Man {
         let Some(directory) = self.directory else {
             let mut page = Vec::new();
             let rendered = clap_mangen::Man::new(program.disable_help_subcommand(true)).render(&mut page);
-            rendered.map_err(|error| Failed::Usage(format!("no man page: {error}")))?;
+            rendered.map_err(|error| Failed::Usage(format!("cannot render the man page: {error}")))?;
             return print_text(String::from_utf8_lossy(&page).trim_end());
         };
         std::fs::create_dir_all(&directory)

@@ -209,25 +209,26 @@ impl FileRun {
 /// Reason why a file cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadFile {
-    #[error("it cannot be read: {0}")]
+    #[error("cannot be read: {0}")]
     Io(#[from] std::io::Error),
-    #[error("it is no file of runs: line 1 is not what `baton export` writes")]
+    #[error("not a file of `baton export`: line 1 is not its header")]
     Foreign,
     #[error(
-        "it is of format {found}, and this program reads up to {FORMAT}: use the version that wrote it, or a newer one"
+        "the file has format {found}, but this program reads only formats up to {FORMAT}: use the version that \
+        wrote it, or a newer one"
     )]
     Newer { found: u32 },
     #[error("line {line} has more than {LINE_BYTES_MAX} bytes")]
     LongLine { line: u64 },
-    #[error("line {line} is not what may stand there: {what}")]
+    #[error("line {line} is invalid: {what}")]
     Line { line: u64, what: String },
-    #[error("it was cut short: its last line, with the counts, is missing after line {line}; export it again")]
+    #[error("the file is truncated: the last line, with the counts, is missing after line {line}; export it again")]
     CutShort { line: u64 },
-    #[error("it was changed: the last line says {said}, and above it stands {found}; export it again")]
+    #[error("the file was changed: the last line lists {said}, but the file contains {found}; export it again")]
     Changed { said: String, found: String },
-    #[error("the run of line {line} has more than {IMPORTED_BYTES_MAX} bytes, which no service takes over")]
+    #[error("the run in line {line} has more than {IMPORTED_BYTES_MAX} bytes, the maximum for an import")]
     LargeRun { line: u64 },
-    #[error("the run of line {line} cannot be taken over: {why}")]
+    #[error("the run in line {line} cannot be imported: {why}")]
     Run { line: u64, why: String },
 }
 
@@ -361,13 +362,13 @@ impl<R: BufRead> FileReader<R> {
         let found = Counts { sha256, open: said.open, ..self.counts.clone() };
         if found != *said {
             let shown = |counts: &Counts| {
-                format!("{} runs with {} events and the digest {}", counts.runs, counts.events, counts.sha256)
+                format!("{} runs with {} events and digest {}", counts.runs, counts.events, counts.sha256)
             };
             return Err(BadFile::Changed { said: shown(said), found: shown(&found) });
         }
         let mut rest = [0];
         if self.input.read(&mut rest)? > 0 {
-            return Err(BadFile::Line { line: self.line + 1, what: "something after the last line".to_owned() });
+            return Err(BadFile::Line { line: self.line + 1, what: "unexpected data after the last line".to_owned() });
         }
         Ok(())
     }

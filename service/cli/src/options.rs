@@ -55,7 +55,7 @@ impl Target {
         let certificate = match (&certificate, &key) {
             (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
             (None, None) => None,
-            _ => return Err(Failed::Usage("--client-cert and --client-key belong together: give both".to_owned())),
+            _ => return Err(Failed::Usage("--client-cert and --client-key must be used together".to_owned())),
         };
         let secret = self.secret()?;
         let access = Access { secret: secret.as_deref(), ca: ca.as_deref(), certificate };
@@ -75,7 +75,7 @@ impl Target {
         let bad = |what: String| Failed::Usage(format!("--secret-file {}: {what}", file.display()));
         let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
         match text.trim() {
-            "" => Err(bad("it is empty".to_owned())),
+            "" => Err(bad("the file is empty".to_owned())),
             secret => Ok(Some(secret.to_owned())),
         }
     }
@@ -116,7 +116,7 @@ pub(crate) fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed>
     } else {
         input.to_owned()
     };
-    let bad = |error| Failed::Usage(format!("the input is not JSON: {error}; a text needs quotes: '\"text\"'"));
+    let bad = |error| Failed::Usage(format!("the input is not JSON: {error}; a string needs quotes: '\"text\"'"));
     Payload::from_json(&text).map(Some).map_err(bad)
 }
 

@@ -134,7 +134,7 @@ impl LineProgress {
         let Some(total) = total else { return Some(format!("{doing}: {done} {unit}, {} s", elapsed.as_secs())) };
         let percent = u128::from(done) * 100 / u128::from(total).max(1);
         let pace = u128::from(done) * 1_000 / elapsed.as_millis().max(1);
-        Some(format!("{doing}: {done} of {total} {unit} ({percent} %), {pace} a second"))
+        Some(format!("{doing}: {done} of {total} {unit} ({percent} %), {pace} per second"))
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         let what = ("reading", "runs");
         assert_eq!(lines.line(what, (5, Some(20)), began + LINE_EVERY.saturating_sub(Duration::from_millis(1))), None);
         let said = lines.line(what, (10, Some(20)), began + LINE_EVERY).unwrap();
-        assert_eq!(said, "reading: 10 of 20 runs (50 %), 2 a second");
+        assert_eq!(said, "reading: 10 of 20 runs (50 %), 2 per second");
         assert_eq!(lines.line(what, (11, Some(20)), began + LINE_EVERY + Duration::from_secs(1)), None);
         let said = lines.line(what, (100, None), began + 2 * LINE_EVERY).unwrap();
         assert_eq!(said, "reading: 100 runs, 10 s");

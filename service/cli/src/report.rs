@@ -42,7 +42,7 @@ pub(crate) fn report(failed: &Failed) -> ExitCode {
                 source = cause.source();
             }
             if matches!(error, Error::Unreachable { .. }) {
-                note("       is `baton serve` running there? --url or BATON_URL says where to look");
+                note("       check that `baton serve` is running there, or correct --url or BATON_URL");
             }
             ExitCode::from(3)
         }

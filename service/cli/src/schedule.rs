@@ -256,13 +256,13 @@ fn show(it: &DescribedSchedule) -> String {
     lines.extend(spec.cron.iter().map(|cron| format!("cron       {cron} in {zone}")));
     lines.extend(spec.intervals.iter().map(|interval| {
         let phase =
-            if interval.phase == Duration::ZERO { String::new() } else { format!(", {} later", interval.phase) };
+            if interval.phase == Duration::ZERO { String::new() } else { format!(", phase {}", interval.phase) };
         format!("every      {}{phase}", interval.every)
     }));
     lines.extend(settings("schedule", schedule, &["spec", "action", "note", "remainingActions"]));
-    lines.extend(schedule.remaining_actions.map(|left| format!("left       {left} more times")));
+    lines.extend(schedule.remaining_actions.map(|left| format!("remaining  {left} actions")));
     let (started, refused, skipped, missed) = (totals.started, totals.refused, totals.skipped, totals.missed);
-    lines.push(format!("done       {started} started, {refused} refused, {skipped} skipped, {missed} missed"));
+    lines.push(format!("totals     {started} started, {refused} refused, {skipped} skipped, {missed} missed"));
     lines.push(format!("now        {} running, {} waiting", it.running, it.waiting));
     lines.extend(it.recent_actions.iter().map(|action| {
         let refusal = action.refusal.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();

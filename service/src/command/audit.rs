@@ -74,9 +74,9 @@ impl VerifyFiles {
         }
         print_line(&format!("head     {}", checked.head))?;
         match checked.first {
-            0 => print_line("there is no entry"),
-            1 => print_line("the chain fits"),
-            first => print_line(&format!("the chain fits from entry {first} on; older files are not here")),
+            0 => print_line("no entries"),
+            1 => print_line("the chain is intact"),
+            first => print_line(&format!("the chain is intact from entry {first}; older files are missing")),
         }
     }
 }
@@ -108,7 +108,7 @@ impl ListEntries {
 fn row(entry: AuditEntry) -> [String; 6] {
     let about = about(&entry);
     let outcome = entry.request_seq.map(|of| {
-        let status = entry.status.map_or_else(|| "nobody waited".to_owned(), |status| status.to_string());
+        let status = entry.status.map_or_else(|| "caller disconnected".to_owned(), |status| status.to_string());
         let code = entry.code.map_or_else(String::new, |code| format!(" {code}"));
         format!("of {of}: {status}{code}")
     });

@@ -40,7 +40,7 @@ struct Config {
 impl Config {
     fn file(&self) -> Result<File, Failed> {
         let path = self.path.as_ref().ok_or_else(|| {
-            Failed::Usage("name the service's configuration with --config or BATON_CONFIG".to_owned())
+            Failed::Usage("set the service's configuration file with --config or BATON_CONFIG".to_owned())
         })?;
         File::read(path)
     }
@@ -154,8 +154,8 @@ impl New {
         };
         let is_known = file.credentials()?.iter().any(|stanza| stanza.name == name);
         if is_known && self.says_what_it_may() {
-            let what = format!("`{name}` is there already, and gets another secret; what it may do stands in the file");
-            return Err(Failed::Usage(format!("{what}: leave the options for that out")));
+            let what = format!("`{name}` already exists and gets another secret; its permissions are in the file");
+            return Err(Failed::Usage(format!("{what}: omit the permission options")));
         }
         let made = self.make()?;
         if is_known {
@@ -164,14 +164,14 @@ impl New {
             file.append(&toml(&made.stanza)?);
         }
         file.write()?;
-        let how = if is_known { "another secret beside those that it has" } else { "a new credential" };
-        note(&format!("`{name}`, {how}: written to {}; a service that runs takes it within seconds", file.shown()));
+        let how = if is_known { "an additional secret" } else { "a new credential" };
+        note(&format!("`{name}`, {how}: written to {}; a running service loads it within seconds", file.shown()));
         // On a terminal, the secret follows this message directly. If standard output is redirected, another message
         // says where the secret is.
         if std::io::stdout().is_terminal() {
-            note(&format!("this is its {}, which is kept nowhere else:", made.what));
+            note(&format!("{}, which is not stored anywhere else:", made.what));
         } else {
-            note(&format!("its {} was written to standard output, and is kept nowhere else", made.what));
+            note(&format!("its {} was written to standard output, and is not stored anywhere else", made.what));
         }
         print_line(&made.told)
     }
@@ -212,7 +212,7 @@ impl ListCredentials {
             let row = |(secret, good): (String, String)| [stanza.name.clone(), levels.clone(), secret, good];
             known_by(&stanza, now).into_iter().map(row).collect::<Vec<_>>()
         });
-        print_rows(["NAME", "MAY", "SECRET", "GOOD"], rows)
+        print_rows(["NAME", "PERMISSIONS", "SECRET", "VALID"], rows)
     }
 }
 
@@ -225,15 +225,12 @@ impl Revoke {
             Some(secret) => file.remove_secret(&name, secret)?,
         }
         if file.credentials()?.is_empty() {
-            let why = "no credential would be left, and a service that asks for none lets everybody in";
-            return Err(Failed::Other(1, format!("{why}; make another one first")));
+            let why = "this is the last credential, and without credentials the service gives all callers full access";
+            return Err(Failed::Other(1, format!("{why}; create another one first")));
         }
         file.write()?;
         let what = secret.map_or_else(String::new, |secret| format!("the secret {secret} of "));
-        note(&format!(
-            "{what}`{name}` is out of {}; a service that runs lets nobody in with it within seconds",
-            file.shown()
-        ));
+        note(&format!("{what}`{name}` is removed from {}; a running service rejects it within seconds", file.shown()));
         Ok(())
     }
 }
@@ -244,7 +241,7 @@ fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
     let secrets = stanza.secrets.iter().map(|it| (short(&it.sha256), good(now, it.not_before, it.expires)));
     let key = stanza.access_key_id.iter().map(|id| (id.clone(), "always".to_owned()));
     let keys = stanza.access_keys.iter().map(|it| (it.id.clone(), good(now, it.not_before, it.expires)));
-    let shown = stanza.certificates.iter().map(|entry| (entry.clone(), "as the certificate says".to_owned()));
+    let shown = stanza.certificates.iter().map(|entry| (entry.clone(), "as in the certificate".to_owned()));
     always.into_iter().chain(secrets).chain(key).chain(keys).chain(shown).collect()
 }
 
@@ -284,7 +281,7 @@ fn lists(stanza: &Stanza) -> [(&'static str, &Vec<String>); 6] {
 
 fn random<const N: usize>() -> Result<[u8; N], Failed> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Failed::Other(1, format!("no randomness: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| Failed::Other(1, format!("cannot get random numbers: {error}")))?;
     Ok(bytes)
 }
 
@@ -301,7 +298,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 fn toml(stanza: &Stanza) -> Result<String, Failed> {
     let texts = lists(stanza).into_iter().flat_map(|(_, list)| list).chain([&stanza.name]);
     if texts.flat_map(|text| text.chars()).any(char::is_control) {
-        return Err(Failed::Usage("names have no control characters".to_owned()));
+        return Err(Failed::Usage("names must not contain control characters".to_owned()));
     }
     let mut lines = vec!["[[credentials]]".to_owned(), format!("name = {}", json!(stanza.name))];
     let until = |expires: Option<Moment>| expires.map_or_else(String::new, |it| format!(", expires = {}", it.0));

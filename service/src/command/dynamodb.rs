@@ -54,16 +54,16 @@ pub(crate) struct Cost {
 /// these numbers.
 const OPERATIONS: [(&str, f64, f64); 11] = [
     ("start a workflow", 3.0, 0.0),
-    ("record events: a turn or an activity taken or done", 1.0, 0.0),
+    ("start or complete a turn or an activity", 1.0, 0.0),
     ("signal", 1.0, 0.0),
     ("read the state of a run that is not in memory", 0.0, 1.0),
     ("a timer fires", 3.0, 0.0),
     ("close a workflow", 4.0, 0.0),
-    ("close one that was open for more than ten seconds", 5.0, 0.0),
-    ("wait for a task, however long", 0.0, 0.0),
-    ("a day of a run whose task nobody polls for", 3.0, 1.0),
-    ("23 events, 3 activities, nobody waits for tasks", 21.0, 0.0),
-    ("23 events, 3 activities, deciders and runners wait", 14.0, 0.0),
+    ("close one after more than ten seconds", 5.0, 0.0),
+    ("poll for a task, for any time", 0.0, 0.0),
+    ("one day of a run whose task has no pollers", 3.0, 1.0),
+    ("23 events, 3 activities, no waiting pollers", 21.0, 0.0),
+    ("23 events, 3 activities, waiting pollers", 14.0, 0.0),
 ];
 
 fn failed(what: impl Into<String>) -> Failed {
@@ -89,9 +89,9 @@ impl CreateTable {
         };
         let name = self.table.name();
         if !has_ttl {
-            note("baton: the table has no TTL: runs will be forgotten by requests that are billed");
+            note("baton: the table has no TTL: the service will delete expired runs with billed requests");
         }
-        print_line(&format!("`{name}` is ready; think of point-in-time recovery, see docs/dynamodb.md"))
+        print_line(&format!("`{name}` is ready; consider point-in-time recovery, see docs/dynamodb.md"))
     }
 }
 
@@ -108,7 +108,7 @@ async fn see(store: &Dynamo, table: &Table) -> Done {
     let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;
     let is = |is: bool| if is { "on" } else { "off" };
     print_line(&format!(
-        "`{}` can be used: TTL {}, deletion protection {}, {} items, {:.1} MiB (counted every six hours)",
+        "`{}` is usable: TTL {}, deletion protection {}, {} items, {:.1} MiB (updated every six hours)",
         table.name(),
         is(checked.has_ttl),
         is(checked.is_protected),
@@ -121,14 +121,15 @@ impl Cost {
     #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
     fn run(self) -> Done {
         use std::fmt::Write as _;
-        let mut text = format!("{:<52}{:>12}{:>12}{:>12}\n", "each", "write units", "read units", "dollars");
+        let mut text = format!("{:<52}{:>12}{:>12}{:>12}\n", "operation", "write units", "read units", "dollars");
         for (what, written, read) in OPERATIONS {
             let millions = self.times as f64 / 1e6;
             let dollars = (written * self.write_price + read * self.read_price) * millions;
             writeln!(text, "{what:<52}{written:>12}{read:>12}{dollars:>12.2}")
                 .map_err(|error| failed(error.to_string()))?;
         }
-        write!(text, "dollars for {} of each, on demand", self.times).map_err(|error| failed(error.to_string()))?;
+        write!(text, "dollars for {} operations each, on demand", self.times)
+            .map_err(|error| failed(error.to_string()))?;
         print_text(&text)
     }
 }

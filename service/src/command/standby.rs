@@ -86,7 +86,7 @@ impl StandbyCommand {
                 let line = StandbyOutput { is_json: self.json, said: None, trouble: None, following };
                 keep_following(follow, data_dir, self.wait, line).await
             }
-            (None, _, _) => Err(Failed::Usage("say which archive to follow, and where to".to_owned())),
+            (None, _, _) => Err(Failed::Usage("--follow and --data-dir are required".to_owned())),
         }
     }
 }
@@ -95,21 +95,21 @@ async fn promote(data_dir: PathBuf, wait: Duration) -> Done {
     let promoted = blocking(move || store_archive::promote(&data_dir, standard(wait))).await?;
     match promoted {
         Some(promotion) => print_line(&said(promotion)),
-        None => print_line("the standby has taken over: `baton serve` goes on with its directory"),
+        None => print_line("the standby has taken over; start `baton serve` with its directory"),
     }
 }
 
 fn said(promotion: Promotion) -> String {
     let Promotion { epoch, at, is_all, .. } = promotion;
     let what = if is_all {
-        "the old service has stopped, and everything that it acknowledged is here".to_owned()
+        "the old service has stopped; everything it acknowledged is copied".to_owned()
     } else {
         format!(
-            "the old service has not said that it stopped; everything that it acknowledged before {} is here",
+            "the old service has not reported that it stopped; everything it acknowledged before {} is copied",
             Timestamp::from_millis(at)
         )
     };
-    format!("epoch {epoch} is this store's: {what}. `baton serve` goes on with its directory")
+    format!("took over with epoch {epoch}: {what}. Start `baton serve` with its directory")
 }
 
 /// Starts to serve the status of the standby at an address, and reports the address. The status is served as long as
@@ -126,7 +126,7 @@ async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> R
     if is_json {
         print_json_text(&json!({ "listens": address.to_string() }).to_string())
     } else {
-        print_line(&format!("says how far it is at http://{address}/readyz and /metrics"))
+        print_line(&format!("status at http://{address}/readyz and /metrics"))
     }
 }
 
@@ -180,7 +180,7 @@ async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Durat
         }
         Some(promotion) => print_line(&said(promotion)),
         // Ends with a failure, so that a script that waits for the takeover does not continue.
-        None => Err(Failed::Other(1, "ended without taking over".to_owned())),
+        None => Err(Failed::Other(1, "stopped without taking over".to_owned())),
     }
 }
 
@@ -210,14 +210,14 @@ impl StandbyOutput {
             let line = json!({ "epoch": epoch, "batch": batch, "at": at, "lagMs": lag_ms });
             drop(print_json_text(&line.to_string()));
         } else {
-            drop(print_line(&format!("has everything of epoch {epoch} from before {at}: {seconds:.1} s behind")));
+            drop(print_line(&format!("copied epoch {epoch} up to {at}; {seconds:.1} s behind")));
         }
     }
 
     fn trouble(&mut self, said: &str) {
         self.following.failed(said);
         if self.trouble.as_deref() != Some(said) {
-            note(&format!("baton standby: {said}; it is tried again"));
+            note(&format!("baton standby: {said}; retrying"));
             self.trouble = Some(said.to_owned());
         }
     }

@@ -57,6 +57,9 @@ impl Version {
             );
         }
         print_line(&format!("baton {version}, time-zone tables {}", history::zone_tables()))?;
-        print_rows(["FORM", "NUMBER"], forms.into_iter().map(|FormatNumber { form, number }| [form.to_owned(), number]))
+        print_rows(
+            ["FORMAT", "NUMBER"],
+            forms.into_iter().map(|FormatNumber { form, number }| [form.to_owned(), number]),
+        )
     }
 }

@@ -373,7 +373,7 @@ async fn only_trusted_client_certificates_are_accepted() {
         assert_eq!(ready(Some(&callers.issue(&[]))).await, Ok(()));
         assert_eq!(ready(None).await, if is_required { Err(TlsProblem::CertificateWanted) } else { Ok(()) });
         for (wrong, says) in [
-            (Authority::new().issue(&[]), "its authority is not one that the service takes"),
+            (Authority::new().issue(&[]), "its authority is not accepted by the service"),
             (callers.issue_with(&[], expired), "it has expired, or is not valid yet"),
             (callers.issue_with(&[], not_yet), "it has expired, or is not valid yet"),
         ] {

@@ -54,10 +54,10 @@ async fn a_running_service_is_backed_up_and_restored() {
     let turn =
         client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap().unwrap();
     let said = output_of(&["backup", &archive, "--data-dir", &data]);
-    assert!(said.contains("has everything that was acknowledged before") && said.contains("a new base of"), "{said}");
+    assert!(said.contains("contains everything acknowledged before") && said.contains("new base with"), "{said}");
     client.start(&start("later"), None).await.unwrap();
     let said = output_of(&["backup", &archive, "--data-dir", &data]);
-    assert!(said.contains("no new base was needed"), "{said}");
+    assert!(said.contains("no new base needed"), "{said}");
     let instant = client.start(&start("last"), None).await.map(|_| now()).unwrap();
     client.start(&start("too late"), None).await.unwrap();
     output_of(&["backup", &archive, "--data-dir", &data]);
@@ -75,8 +75,8 @@ async fn a_running_service_is_backed_up_and_restored() {
         let restored = path(&scratch, &format!("{name}/data"));
         let to: Vec<&str> = to.into_iter().flat_map(|to| ["--to", to]).collect();
         let said = output_of(&[&["restore", &archive, "--data-dir", &restored][..], &to].concat());
-        assert!(said.contains("is the store as it was at"), "{said}");
-        assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+        assert!(said.contains("contains the store as of"), "{said}");
+        assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("all runs are valid: "));
         let service = serve(&scratch, name, &[]);
         let client = service.client();
         assert!(is_there(&client, there).await && !is_there(&client, missing).await, "{name}");
@@ -86,10 +86,10 @@ async fn a_running_service_is_backed_up_and_restored() {
         let stale = client.complete_turn(&turn.token, &complete, Patience::None).await;
         assert!(!matches!(stale, Ok(client::tasks::Outcome::Recorded)), "{stale:?}");
         drop(service);
-        assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+        assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("all runs are valid: "));
     }
     let said = refused(&["restore", &archive, "--data-dir", &path(&scratch, "x"), "--to", "2001-01-01T00:00:00Z"]);
-    assert!(said.contains("does not go back so far") && said.contains("its first base is of 20"), "{said}");
+    assert!(said.contains("begins later") && said.contains("its first base is from 20"), "{said}");
     assert_eq!(baton(&["backup"]).status.code(), Some(2));
     assert!(refused(&["backup", &archive, "--data-dir", &path(&scratch, "nowhere")]).contains("there is no store"));
     // Also from a data directory that is not in use.
@@ -109,7 +109,7 @@ async fn a_service_lost_under_load_is_restored_up_to_its_last_second() {
     std::fs::remove_dir_all(scratch.0.join("data")).unwrap();
     let restored = path(&scratch, "restored/data");
     output_of(&["restore", &archive, "--data-dir", &restored]);
-    assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+    assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("all runs are valid: "));
     let service = serve(&scratch, "restored", &[]);
     let (client, mut checked) = (service.client(), 0);
     for starter in starters {
@@ -187,7 +187,7 @@ async fn a_standby_takes_over_a_running_service_and_its_tasks() {
     let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
     client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
     drop(service);
-    assert!(output_of(&["fsck", "--data-dir", &copy]).starts_with("every run is in order: "));
+    assert!(output_of(&["fsck", "--data-dir", &copy]).starts_with("all runs are valid: "));
     assert!(refused(&["standby", "promote", "--data-dir", &copy]).contains("is not a standby"));
 }
 

@@ -235,9 +235,9 @@ async fn advice_on_the_command_line_names_its_options() {
         ("workflow delete w".to_owned(), "--terminate"),
         ("workflow pause w".to_owned(), "resume"),
         ("activity retry w nothing".to_owned(), "baton workflow show"),
-        ("schedule create s --type t --every 1h".to_owned(), "delete this one first"),
+        ("schedule create s --type t --every 1h".to_owned(), "delete the existing schedule first"),
         ("schedule show nothing".to_owned(), "baton schedule list"),
-        (format!("workflow signal w s --if-match \"{run}-9\""), "the tag"),
+        (format!("workflow signal w s --if-match \"{run}-9\""), "its new tag"),
     ] {
         let text = shell.refused(&command);
         assert!(text.contains(said), "{command}: {text}");
@@ -323,10 +323,10 @@ async fn a_schedule_shows_everything_that_was_set() {
 
 /// Checks the commands for late deadlines of a clock that was never ahead.
 fn late_deadlines(shell: &Shell) {
-    let none = "0 deadlines of 0 runs, of 1 open runs,";
+    let none = "0 deadlines in 0 of 1 open runs";
     assert!(shell.ok("clock show --workflow w").contains(&format!("{none} are too late")));
     assert!(shell.ok("clock repair --workflow w --dry-run").contains(&format!("{none} would be repaired")));
-    assert!(shell.ok("clock repair --all-domains --reason NTP").contains("0 deadlines of 0 runs, of "));
+    assert!(shell.ok("clock repair --all-domains --reason NTP").contains("0 deadlines in 0 of "));
     assert_eq!(shell.run("clock show --workflow w --all-domains").0, 2);
 }
 
@@ -341,7 +341,7 @@ async fn a_run_with_children_is_paused_resumed_and_deleted() {
     late_deadlines(&shell);
     shell.ok("workflow pause w --stop-clocks --reason audit --identity ada");
     let shown = shell.ok("workflow show w");
-    assert!(shown.contains(" by ada, its clocks stand still: audit"), "{shown}");
+    assert!(shown.contains(" by ada, timers and timeouts stopped: audit"), "{shown}");
     assert!(shell.ok("workflow list --status paused").contains(" w "));
     assert!(shell.refused("workflow pause w").contains("paused"));
     shell.ok("workflow resume w");
@@ -366,14 +366,14 @@ async fn a_reset_shows_both_runs() {
     assert_eq!(shell.json("workflow reset w --at 5 --reason mistake --identity ada --key once"), done);
     let new = done["runId"].as_str().unwrap();
     let shown = shell.ok("workflow show w");
-    assert!(shown.contains(&format!("branched   from run {old}, at its event 5")), "{shown}");
-    assert!(shown.contains("activity   a (work) on runners: waits for a runner"), "{shown}");
+    assert!(shown.contains(&format!("branched   from run {old}, event 5")), "{shown}");
+    assert!(shown.contains("activity   a (work) on runners: waiting for a runner"), "{shown}");
     let shown = shell.ok(&format!("workflow show w --run {old}"));
-    assert!(shown.contains(&format!("reset      run {new} goes on")), "{shown}");
+    assert!(shown.contains(&format!("reset      as run {new}")), "{shown}");
     let history = shell.ok("history w");
-    assert!(history.contains(&format!("goes on from event 5 of run {old} by ada: mistake")), "{history}");
+    assert!(history.contains(&format!("from event 5 of run {old} by ada: mistake")), "{history}");
     assert!(history.contains("Signal"), "{history}");
-    assert!(shell.ok(&format!("history w --run {old}")).contains(&format!("run {new} goes on from event 5")));
+    assert!(shell.ok(&format!("history w --run {old}")).contains(&format!("run {new} continues from event 5")));
     let third = shell.json(&format!("workflow reset w --run {old} --at 5 --drop-signals"));
     assert!(!shell.ok(&format!("history w --run {}", third["runId"].as_str().unwrap())).contains("Signal"));
 }

@@ -194,7 +194,7 @@ async fn credentials_are_created_listed_and_revoked_at_runtime() {
     assert!(first.starts_with("baton_") && first.trim_end().len() == "baton_".len() + 43, "{first}");
     assert!(!said.contains(first.trim_end()) && said.contains("within seconds"), "{said}");
     // Standard output is no terminal here, so that nothing may point at what follows.
-    assert!(said.ends_with("its secret was written to standard output, and is kept nowhere else\n"), "{said}");
+    assert!(said.ends_with("its secret was written to standard output, and is not stored anywhere else\n"), "{said}");
     let text = std::fs::read_to_string(&config).unwrap();
     assert!(text.starts_with(kept) && !text.contains(first.trim_end()), "{text}");
     assert_eq!(config.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -220,7 +220,7 @@ async fn credentials_are_created_listed_and_revoked_at_runtime() {
     until("the first is refused", async || status(&service, first.trim_end()).await == 401).await;
     assert_eq!(status(&service, second.trim_end()).await, 200);
     credential(&config, &["revoke", "ops", "--secret", id]);
-    refused(&config, &["revoke", "ops", "--secret", &prefix(&second)], 1, "that is all it is known by");
+    refused(&config, &["revoke", "ops", "--secret", &prefix(&second)], 1, "this is its last secret");
     refused(&config, &["revoke", "ops", "--secret", &prefix(&first)], 1, "has no secret");
     refused(&config, &["revoke", "ops"], 1, "no credential would be left");
     refused(&config, &["revoke", "nobody"], 1, "there is no credential `nobody`");

@@ -120,7 +120,7 @@ async fn an_export_has_only_stored_fields_of_events() {
     let named: Vec<_> = exported.iter().filter(|line| line.contains("activityId") && line.contains("\"id\"")).collect();
     assert!(named.len() == 2 && named.iter().all(|line| line.contains("ActivityScheduled")), "{named:?}");
     let there = Shell { at: &scratch.0, url: &new.url };
-    assert_eq!(there.output_of("baton import runs.jsonl"), "1 runs were taken over, and 0 were there already\n");
+    assert_eq!(there.output_of("baton import runs.jsonl"), "1 runs imported, 0 already existed\n");
     there.output_of("baton export --out again.jsonl");
     assert_eq!(runs(&scratch, "again.jsonl"), exported, "every description and every event");
     assert_eq!(
@@ -148,10 +148,10 @@ async fn runs_move_to_another_service_with_the_documented_commands() {
     };
     assert_eq!(
         said[0],
-        "40 runs with 220 events are in runs.jsonl; 1 open run was left out: only closed ones can be moved\n"
+        "40 runs with 220 events are in runs.jsonl; 1 open run was not exported: only closed runs can be moved\n"
     );
-    assert_eq!(said[1], "runs.jsonl is whole: 40 runs with 220 events, of domain `default`\n");
-    assert_eq!(said[2], "40 runs were taken over, and 0 were there already\n");
+    assert_eq!(said[1], "runs.jsonl is valid: 40 runs with 220 events, from domain `default`\n");
+    assert_eq!(said[2], "40 runs imported, 0 already existed\n");
     #[cfg(unix)]
     {
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(scratch.0.join("runs.jsonl")).unwrap());
@@ -159,7 +159,7 @@ async fn runs_move_to_another_service_with_the_documented_commands() {
     }
     let url = new.url.clone();
     let there = Shell { at: &scratch.0, url: &url };
-    assert_eq!(there.output_of("baton import runs.jsonl"), "0 runs were taken over, and 40 were there already\n");
+    assert_eq!(there.output_of("baton import runs.jsonl"), "0 runs imported, 40 already existed\n");
     there.output_of("baton export --out again.jsonl");
     assert_eq!(histories(&new.client(), "order-3").await, histories(&old.client(), "order-3").await);
     let first = runs(&scratch, "again.jsonl").into_iter().find(|line| line.contains("sum")).unwrap();
@@ -182,20 +182,18 @@ async fn runs_move_to_another_service_with_the_documented_commands() {
     let said = there.output_of(&format!("baton export order-3 --run {run} --out run.jsonl"));
     assert!(said.starts_with("1 runs"), "{said}");
     assert!(there.output_of("baton export --until 2001-01-01T00:00:00Z --out none.jsonl").starts_with("0 runs"));
-    assert_eq!(there.output_of("baton import none.jsonl"), "0 runs were taken over, and 0 were there already\n");
+    assert_eq!(there.output_of("baton import none.jsonl"), "0 runs imported, 0 already existed\n");
     // Another domain must exist, and needs an option.
     let said = there.refused("baton import runs.jsonl --domain orders", 2);
-    assert!(said.contains("the runs are of domain `default`") && said.contains("--other-domain"), "{said}");
+    assert!(said.contains("the runs are from domain `default`") && said.contains("--other-domain"), "{said}");
     let said = there.refused("baton import runs.jsonl --domain orders --other-domain", 1);
     assert!(said.contains("no domain `orders`") && said.contains("domain create"), "{said}");
     new.client().create_domain(&CreateDomain { name: "orders".to_owned(), ..CreateDomain::default() }).await.unwrap();
     let said = there.output_of("baton import runs.jsonl --domain orders --other-domain");
-    assert_eq!(said, "40 runs were taken over, and 0 were there already\n");
+    assert_eq!(said, "40 runs imported, 0 already existed\n");
     new.kill();
     let data = scratch.0.join("new/data");
-    assert!(
-        there.output_of(&format!("baton fsck --data-dir {}", data.display())).starts_with("every run is in order: ")
-    );
+    assert!(there.output_of(&format!("baton fsck --data-dir {}", data.display())).starts_with("all runs are valid: "));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,12 +211,12 @@ async fn an_invalid_file_is_refused_and_an_import_survives_a_restart() {
         let refused = shell.refused(&format!("baton import {name}"), 1);
         assert!(refused.contains(said), "{name}: {refused}");
     };
-    bad("cut", &text[..text.len() - 200], "it was cut short");
-    bad("changed", &text.replacen("paid", "pait", 1), "it was changed");
-    bad("newer", &text.replacen("\"format\":2", "\"format\":9", 1), "it is of format 9");
-    bad("foreign", "{\"id\":1}\n", "it is no file of runs");
-    assert!(shell.refused("baton import nowhere", 1).contains("nowhere: it cannot be read"));
-    assert!(shell.refused("baton export --out runs.jsonl", 2).contains("is there already"));
+    bad("cut", &text[..text.len() - 200], "the file is truncated");
+    bad("changed", &text.replacen("paid", "pait", 1), "the file was changed");
+    bad("newer", &text.replacen("\"format\":2", "\"format\":9", 1), "the file has format 9");
+    bad("foreign", "{\"id\":1}\n", "not a file of `baton export`");
+    assert!(shell.refused("baton import nowhere", 1).contains("nowhere: cannot be read"));
+    assert!(shell.refused("baton export --out runs.jsonl", 2).contains("already exists"));
     let count = async |client: &Client| client.count(&Filter::default()).await.unwrap().count;
     assert_eq!(count(&new.client()).await, 0, "the import has written nothing");
     // The service stops and restarts during the import.
@@ -228,6 +226,6 @@ async fn an_invalid_file_is_refused_and_an_import_survives_a_restart() {
         move || Shell { at: &at, url: &url }.output_of("baton import runs.jsonl")
     });
     let new = Service::start_at(&scratch.0.join("new"), &address, &[]);
-    assert_eq!(importing.join().unwrap(), "40 runs were taken over, and 0 were there already\n");
+    assert_eq!(importing.join().unwrap(), "40 runs imported, 0 already existed\n");
     assert_eq!(count(&new.client()).await, 40);
 }

@@ -70,15 +70,15 @@ async fn clients_that_trust_the_authority_connect_through_a_tls_proxy() {
 
     // Without the authority, and with a name that the certificate lacks.
     let (code, refused) = run(&["workflow", "list", "--url", &url]);
-    let says = ["signed by no authority that is trusted here", "--ca-file or BATON_CA_FILE"];
+    let says = ["not signed by a trusted authority", "--ca-file or BATON_CA_FILE"];
     assert!(code == 3 && says.iter().all(|says| refused.contains(says)), "{code}: {refused}");
     let other = format!("https://127.0.0.1:{port}");
     let (code, refused) = run(&["workflow", "list", "--url", &other, "--ca-file", file]);
     assert!(code == 3 && refused.contains("for another name") && refused.contains("--url"), "{code}: {refused}");
     let (code, refused) = run(&["workflow", "list", "--url", &service.url.replace("http:", "https:")]);
-    assert!(code == 3 && refused.contains("does not speak TLS"), "{code}: {refused}");
+    assert!(code == 3 && refused.contains("does not use TLS"), "{code}: {refused}");
     let (code, refused) = run(&["workflow", "list", "--url", &url, "--client-cert", file]);
-    assert!(code == 2 && refused.contains("--client-cert and --client-key belong together"), "{code}: {refused}");
+    assert!(code == 2 && refused.contains("--client-cert and --client-key must be used together"), "{code}: {refused}");
     let alone = ["--client-cert", file, "--client-key", file];
     let (code, refused) = run(&[["workflow", "list", "--url", &url].as_slice(), &alone].concat());
     assert!(code == 2 && refused.contains("a certificate") && refused.contains("its key"), "{code}: {refused}");

@@ -183,7 +183,7 @@ async fn commands_report_their_outcome_by_exit_code() {
     service.kill();
     let (unreachable, text) = code(&["workflow", "list"]);
     assert_eq!(unreachable, 3, "{text}");
-    assert!(text.contains("is `baton serve` running there?"), "{text}");
+    assert!(text.contains("check that `baton serve` is running"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -246,10 +246,10 @@ async fn a_data_directory_is_compacted_offline_and_keeps_its_runs() {
     service.kill();
     let packed = compact();
     let said = String::from_utf8_lossy(&packed.stdout).into_owned();
-    assert!(packed.status.success() && said.contains("given back"), "{said}");
+    assert!(packed.status.success() && said.contains("returned to the disk"), "{said}");
     let fsck = baton(&["fsck", "--data-dir", data_dir.to_str().unwrap()]);
     assert!(fsck.status.success());
-    assert!(String::from_utf8_lossy(&fsck.stdout).contains("every run is in order: 20 runs with "));
+    assert!(String::from_utf8_lossy(&fsck.stdout).contains("all runs are valid: 20 runs with "));
     assert_eq!(baton(&["compact", "--data-dir", "/nowhere/at/all"]).status.code(), Some(1));
 }
 

@@ -50,13 +50,13 @@ async fn a_progress_bar_is_shown_only_on_a_terminal() {
     drop(service);
     let fsck = ["fsck", "--data-dir", &data];
     let (said, shown) = at_a_terminal(&fsck);
-    assert_eq!(said, "every run is in order: 3 runs with 6 events\n");
+    assert_eq!(said, "all runs are valid: 3 runs with 6 events\n");
     assert!(shown.contains("domain default [") && shown.contains("/3 runs"), "{shown:?}");
     let (said, shown) = at_a_terminal(&[&fsck[..], &["--quiet"]].concat());
-    assert_eq!((said.as_str(), shown.as_str()), ("every run is in order: 3 runs with 6 events\n", ""));
+    assert_eq!((said.as_str(), shown.as_str()), ("all runs are valid: 3 runs with 6 events\n", ""));
     let output = Command::new(env!("CARGO_BIN_EXE_baton")).args(fsck).output().unwrap();
     let (said, shown) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!((said.as_str(), shown.as_str()), ("every run is in order: 3 runs with 6 events\n", ""));
+    assert_eq!((said.as_str(), shown.as_str()), ("all runs are valid: 3 runs with 6 events\n", ""));
     for command in [&["compact", "--data-dir", &data][..], &["backup", "ARCHIVE", "--data-dir", &data]] {
         let archive = scratch.0.join("archive");
         let args: Vec<_> =

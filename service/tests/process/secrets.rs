@@ -87,7 +87,7 @@ async fn only_operators_rotate_the_secret_and_tasks_stay_valid() {
     std::fs::write(&file, "ops\n").unwrap();
     assert!(rotate("", &["--secret-file", file.to_str().unwrap()]).status.success(), "from a file");
     assert!(rotate("app", &["--secret-file", file.to_str().unwrap()]).status.success(), "the file takes precedence");
-    for (file, says) in [("/nowhere", "--secret-file /nowhere"), ("/dev/null", "it is empty")] {
+    for (file, says) in [("/nowhere", "--secret-file /nowhere"), ("/dev/null", "the file is empty")] {
         let refused = rotate("ops", &["--secret-file", file]);
         assert_eq!(refused.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&refused.stderr).contains(says));

@@ -20,7 +20,7 @@ const ORDERS: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{9d}0;owned\u{9c}\u
 const TURNED: &str = "m\u{202e}e\u{2066}";
 
 /// A text that imitates a line of the output.
-const FORGED: &str = "fine\ndone       99 started";
+const FORGED: &str = "fine\ntotals     99 started";
 
 /// Whether a terminal would interpret this character. Line breaks are checked separately.
 fn is_order(c: char) -> bool {
@@ -107,7 +107,7 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
     let shown = check("workflow show w");
     assert!(shown.lines().any(|line| line.starts_with("failing") && line.contains("\\u{9b}31m")), "{shown}");
     let shown = check("schedule show s");
-    assert!(shown.contains("fine\\ndone       99 started"), "a line break in a note starts no line: {shown}");
+    assert!(shown.contains("fine\\ntotals     99 started"), "a line break in a note starts no line: {shown}");
     // JSON output has the texts unchanged.
     let domains: Value = serde_json::from_str(&check("domain list --json")).unwrap();
     assert_eq!(domains[1]["description"], ORDERS);

@@ -28,7 +28,7 @@ async fn a_service_lost_under_load_is_restored_up_to_its_last_second() {
     std::fs::remove_dir_all(scratch.0.join("data")).unwrap();
     let restored = path(&scratch, "restored/data");
     output_of(&["restore", &archive, "--data-dir", &restored]);
-    assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("every run is in order: "));
+    assert!(output_of(&["fsck", "--data-dir", &restored]).starts_with("all runs are valid: "));
     let service = serve(&scratch.0.join("restored"), &[]);
     let (client, mut checked, mut lost) = (service.client(), 0, Duration::ZERO);
     for starter in starters {
@@ -80,6 +80,6 @@ async fn a_standby_takes_over_a_running_service_without_loss() {
     })
     .await;
     drop(service);
-    assert!(output_of(&["fsck", "--data-dir", &copy]).starts_with("every run is in order: "));
+    assert!(output_of(&["fsck", "--data-dir", &copy]).starts_with("all runs are valid: "));
     log(&scratch.0);
 }

@@ -23,7 +23,7 @@ fn awaiting_a_foreign_future_is_a_deadlock() {
         std::future::pending::<()>().await;
         sleep.await
     }));
-    assert!(message.contains("it waits, but not for an activity"), "{message}");
+    assert!(message.contains("it does not wait for an activity"), "{message}");
     assert!(message.contains("open, but not awaited: timer `sleep`"), "{message}");
 }
 

@@ -16,7 +16,7 @@ impl<D: TakesTurns> Given<D> {
     pub(super) fn put(&mut self, name: String, input: Payload) {
         if let Some(proposed) = &self.proposed {
             fail(
-                format_args!("update `{}` has not been judged yet; request one at a time", proposed.name),
+                format_args!("update `{}` has no verdict yet; request one update at a time", proposed.name),
                 &self.events,
             );
         }
@@ -40,7 +40,7 @@ impl<D: TakesTurns> Given<D> {
     #[track_caller]
     pub fn then_judges(mut self, expected: Verdict) -> Self {
         let Some(proposed) = self.proposed.take() else {
-            fail("there is no update to judge: call `when(update(…))` first", &self.events);
+            fail("no update is waiting: call `when(update(…))` first", &self.events);
         };
         let mut events = self.events.clone();
         let last_event_id = self.run.last_event_id;
@@ -62,7 +62,7 @@ impl<D: TakesTurns> Given<D> {
             Err(difference) => fail(difference, &events),
         };
         if let Some(message) = decisions.given_back() {
-            fail(format_args!("the decider gives the turn back: {message}"), &events);
+            fail(format_args!("the decider returned the turn: {message}"), &events);
         }
         compare(expected, &proposed, &decisions, &events);
         self.admit(&judged(turn, vec![proposed], decisions));

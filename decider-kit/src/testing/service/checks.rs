@@ -24,12 +24,14 @@ impl TestService {
             let (id, list) = (&activity.activity_id, &activity.task_list);
             match activity.held_since() {
                 None => format!(
-                    "activity `{id}` ({}) waits on list `{list}`, where no runner does it, and has no \
+                    "activity `{id}` ({}) waits on list `{list}`, which has no runner for it, and has no \
                      schedule-to-start timeout",
                     activity.activity_type
                 ),
                 Some(_) => {
-                    format!("activity `{id}` was taken but is never answered, and has no start-to-close timeout")
+                    format!(
+                        "activity `{id}` was taken by a runner that never answers, and has no start-to-close timeout"
+                    )
                 }
             }
         });
@@ -66,7 +68,7 @@ impl TestService {
             if let Some(difference) = differences.first() {
                 fail(
                     format_args!(
-                        "called again with the recorded history, the decider decides differently\n{difference}"
+                        "called again with the recorded history, the decider made other decisions\n{difference}"
                     ),
                     &run.events,
                 );

@@ -15,8 +15,9 @@ impl TestService {
             let run = self.at(index);
             let Some(effect) = run.links.outbox.ready().next() else { return };
             let asks = run.events.iter().find(|event| event.id == effect.event_id);
-            let outbound =
-                asks.and_then(|event| effect.outbound(&run.run.started, event)).expect("the event asks for it");
+            let outbound = asks
+                .and_then(|event| effect.outbound(&run.run.started, event))
+                .expect("the event requests this effect");
             let (Effect { event_id, kind, .. }, round) = (effect, run.links.outbox.round());
             let owner = run.run.started.run_id;
             let result = self.apply_effect(&outbound);
@@ -43,11 +44,10 @@ impl TestService {
         match (result, effect.run_id) {
             (None | Some(EffectResult::Closed), Some(run_id)) => {
                 let Some(subjects) = self.deciders.get(&start.workflow_type) else {
-                    panic!("no decider for the child type `{}`; give one with `decider`", start.workflow_type);
+                    panic!("no decider for the child type `{}`; add one with `decider`", start.workflow_type);
                 };
                 let subject = subjects();
-                self.begin(start, run_id, subject)
-                    .expect("what a child is started with was checked when it was wanted");
+                self.begin(start, run_id, subject).expect("the child's start was checked when its event was recorded");
                 EffectResult::Done { run_id }
             }
             (result, _) => result.unwrap_or(EffectResult::Unknown),

@@ -46,7 +46,7 @@ impl TestService {
         if let Some(message) = decisions.given_back()
             && !self.records_given_back
         {
-            fail(format_args!("the decider gives the turn back: {message}"), &self.at(index).events);
+            fail(format_args!("the decider returned the turn: {message}"), &self.at(index).events);
         }
         let turn = TurnId { scheduled_event_id, started_event_id };
         if self.turns_take == Duration::ZERO {

@@ -88,7 +88,7 @@ impl TestService {
                 self.speculate(index);
             } else if !self.step(None, false) {
                 fail(
-                    format_args!("update `{update_id}` is never answered: nothing more happens"),
+                    format_args!("update `{update_id}` is never answered: no further turn or deadline is due"),
                     &self.at(index).events,
                 );
             }
@@ -143,7 +143,7 @@ impl TestService {
             Err(panic) => resume_unwind(panic),
         };
         if let Some(message) = decisions.given_back() {
-            fail(format_args!("the decider gives the turn back: {message}"), &events);
+            fail(format_args!("the decider returned the turn: {message}"), &events);
         }
         let answers = decisions.updates.clone();
         let turn = AnsweredTurn::Speculative { last_event_id, started_at: now, identity, by: None };

@@ -128,8 +128,8 @@ fn an_unexpected_or_missing_verdict_fails_the_test() {
     assert!(ends(|| drop(proposed().then_judges(Verdict::accept("pay")))).contains("pay"));
     let more = Verdict::accept("address").and(Decisions::new().schedule(check("cart")));
     assert!(ends(|| drop(proposed().then_judges(more))).contains("expected decisions"));
-    assert!(ends(|| drop(proposed().when(signal("x", &())).then(Decisions::new()))).contains("must be judged"));
-    assert!(ends(|| drop(proposed().when(update("page", "pay")))).contains("one at a time"));
+    assert!(ends(|| drop(proposed().when(signal("x", &())).then(Decisions::new()))).contains("must get its verdict"));
+    assert!(ends(|| drop(proposed().when(update("page", "pay")))).contains("one update at a time"));
     assert!(ends(|| drop(start().then_judges(Verdict::accept("address")))).contains("`when(update(…))` first"));
 }
 

@@ -223,7 +223,7 @@ impl Report {
         row("requests to the table", self.troubles.requests.to_string());
         row("  throttled", self.troubles.throttled.to_string());
         row("  failed with a server error", self.troubles.broken.to_string());
-        row("  delayed on the way", self.troubles.stalled.to_string());
+        row("  delayed", self.troubles.stalled.to_string());
         row("  with a delayed response", self.troubles.answers_stalled.to_string());
         row("  carried out, with a lost response", self.troubles.answers_lost.to_string());
         row("runs", self.runs.to_string());
@@ -259,7 +259,7 @@ type Stood = (history::Duration, String);
 fn always(what: &'static str, all: &[Stood]) -> Check {
     let mut check = Check::new(what);
     for (stood, gap) in all {
-        check.look(*stood <= STANDSTILL_MAX, || format!("{gap} stood still for {stood}"));
+        check.look(*stood <= STANDSTILL_MAX, || format!("{gap} made no progress for {stood}"));
     }
     check
 }
@@ -272,7 +272,7 @@ fn mostly(what: &'static str, all: &[Stood]) -> Check {
         let is_short = *stood <= STANDSTILL_MOSTLY;
         let is_spared = !is_short && spared > 0;
         spared -= usize::from(is_spared);
-        check.look(is_short || is_spared, || format!("{gap} stood still for {stood}"));
+        check.look(is_short || is_spared, || format!("{gap} made no progress for {stood}"));
     }
     check
 }

@@ -152,7 +152,7 @@ impl Nodes {
     pub(super) async fn replace(&mut self, which: usize, program: &Path, how: Ending) -> Result<(), Failed> {
         self.read_counters().await;
         let failed = |error: &dyn std::fmt::Display| other(format!("a node could not be ended: {error}"));
-        let Some(node) = self.all.get_mut(which) else { return Err(failed(&"there is none")) };
+        let Some(node) = self.all.get_mut(which) else { return Err(failed(&"there is no such node")) };
         match how {
             Ending::Killed => node.child.kill().await.map_err(|error| failed(&error))?,
             Ending::Stopped => {

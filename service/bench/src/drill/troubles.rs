@@ -79,7 +79,7 @@ struct Cut;
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the response is lost")
+        f.write_str("the response was lost")
     }
 }
 

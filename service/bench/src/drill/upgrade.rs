@@ -121,7 +121,7 @@ impl Upgrade {
             let program = if which == Which::Old { &self.old } else { &new };
             lives += 1;
             if !nodes.wait_for_work(node).await {
-                idle.push(format!("at node {node}, the program that {which:?} replaced had recorded nothing"));
+                idle.push(format!("at node {node}, the program before {which:?} recorded nothing"));
             }
             nodes.replace(node, program, ending).await?;
             nodes.watch(TURN).await;

@@ -141,14 +141,14 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
         "secrets",
         "baton_secrets_expiring",
         "none expires within a week",
-        "make others: `baton credential new`",
+        "create new ones: `baton credential new`",
     ));
     checks.push(counted(
         &metrics,
         "files",
         "baton_reload_failing",
-        "all files that were read again are in force",
-        "the service's log says what is wrong with the file",
+        "all changed files are loaded",
+        "the service's log shows what is wrong with the file",
     ));
     checks.push(unknown_domains(&metrics));
     checks.push(archive(&metrics));
@@ -176,8 +176,8 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
             "repeating runs",
             "baton_runs_repeating",
             Verdict::Warning,
-            "`baton workflow list --status repeating`: their deciders schedule again what succeeded; see `baton \
-                workflow show`",
+            "`baton workflow list --status repeating`: their deciders repeat completed activities; see \
+                `baton workflow show`",
         ),
     ] {
         checks.push(match metrics.by_domain(name) {
@@ -203,30 +203,32 @@ fn version(metrics: &Metrics<'_>) -> Check {
         Some(version) => bad(
             what,
             Verdict::Warning,
-            format!("the service is {version}, this program {own}"),
-            "use the program of the service's version",
+            format!("the service has version {version}, this program {own}"),
+            "use `baton` in the service's version",
         ),
-        None => bad(what, Verdict::Warning, "the service does not say its version".to_owned(), "it is an older one"),
+        None => {
+            bad(what, Verdict::Warning, "the service does not report its version".to_owned(), "upgrade the service")
+        }
     }
 }
 
 fn disk(metrics: &Metrics<'_>) -> Check {
     let (what, reserve) = ("disk", metrics.value("baton_disk_reserve_bytes").unwrap_or_default());
     let Some(free) = metrics.value("baton_disk_free_bytes") else {
-        return well(what, "the store has none of its own".to_owned());
+        return well(what, "the store uses no local disk".to_owned());
     };
     let mib = |bytes: f64| (bytes / MIB).floor();
-    let found = format!("{} MiB are free, {} MiB are kept for runs that are open", mib(free), mib(reserve));
+    let found = format!("{} MiB free, {} MiB reserved for open runs", mib(free), mib(reserve));
     if free < reserve {
         return bad(
             what,
             Verdict::Failing,
             found,
-            "no run is started: make room, or start it with a lower --disk-reserve",
+            "no run can be started: free disk space, or start the service with a lower --disk-reserve",
         );
     }
     if free < 2.0 * reserve.max(DISK_LITTLE) {
-        return bad(what, Verdict::Warning, found, "make room before no run can be started any more");
+        return bad(what, Verdict::Warning, found, "free disk space before starts of runs fail");
     }
     well(what, found)
 }
@@ -238,11 +240,11 @@ const SHIP_LAG_MAX: f64 = 10.0;
 fn archive(metrics: &Metrics<'_>) -> Check {
     let what = "archive";
     let Some(lag) = metrics.value("baton_ship_lag_seconds") else {
-        return well(what, "the store is not shipped to one".to_owned());
+        return well(what, "the store is not shipped to an archive".to_owned());
     };
-    let found = format!("it is {lag:.0} s behind");
+    let found = format!("{lag:.0} s behind");
     if lag > SHIP_LAG_MAX || metrics.value("baton_ship_failing").is_some_and(|failing| failing > 0.0) {
-        return bad(what, Verdict::Warning, found, "look at the disk and the mount, or the bucket, of --ship-to");
+        return bad(what, Verdict::Warning, found, "check the disk and mount, or the bucket, of --ship-to");
     }
     well(what, found)
 }
@@ -253,9 +255,9 @@ fn nodes(metrics: &Metrics<'_>) -> Check {
         .map(|it| format!("{} of version {}", it.value, it.labels.get("version").map_or("unknown", String::as_str)))
         .collect();
     match &told[..] {
-        [] => well("nodes", "it has its store alone".to_owned()),
+        [] => well("nodes", "single node (store not shared)".to_owned()),
         [one] => well("nodes", one.clone()),
-        _ => bad("nodes", Verdict::Warning, told.join(", "), "bring all to one version"),
+        _ => bad("nodes", Verdict::Warning, told.join(", "), "upgrade all nodes to one version"),
     }
 }
 
@@ -268,24 +270,24 @@ fn clock(metrics: &Metrics<'_>, now: Timestamp) -> Check {
     };
     let apart = at - now.as_millis() as f64 / 1_000.0;
     if apart.abs() <= CLOCKS_APART_MAX {
-        return well("clock", "as this machine's".to_owned());
+        return well("clock", "agrees with this machine's".to_owned());
     }
     let (long, how) = (apart.abs(), if apart > 0.0 { "ahead of" } else { "behind" });
-    bad("clock", Verdict::Warning, format!("{long:.0} s {how} this machine's"), "one of the two is wrong: look at NTP")
+    bad("clock", Verdict::Warning, format!("{long:.0} s {how} this machine's"), "one of the clocks is wrong: check NTP")
 }
 
 fn clock_believed(metrics: &Metrics<'_>) -> Check {
     if metrics.value("baton_clock_suspect") == Some(1.0) {
-        let found = "it has jumped ahead, and nothing is deleted by retention".to_owned();
-        return bad("retention", Verdict::Failing, found, "where the clock is right: `baton clock confirm`");
+        let found = "the clock has jumped ahead; retention deletes nothing".to_owned();
+        return bad("retention", Verdict::Failing, found, "if the clock is right: `baton clock confirm`");
     }
-    well("retention", "the clock is believed".to_owned())
+    well("retention", "the clock is trusted".to_owned())
 }
 
 fn descriptors(metrics: &Metrics<'_>) -> Check {
     let what = "descriptors";
     let Some((open, most)) = metrics.value("process_open_fds").zip(metrics.value("process_max_fds")) else {
-        return well(what, "not told on this system".to_owned());
+        return well(what, "unknown on this system".to_owned());
     };
     let found = format!("{open} of {most}");
     if open <= most * DESCRIPTORS_MAX {
@@ -296,15 +298,15 @@ fn descriptors(metrics: &Metrics<'_>) -> Check {
 
 fn certificate(metrics: &Metrics<'_>) -> Check {
     let Some(left) = metrics.value("baton_tls_certificate_remaining_seconds") else {
-        return well("certificate", "it has none: nothing is encrypted here".to_owned());
+        return well("certificate", "none: connections are not encrypted".to_owned());
     };
-    let found = format!("good for {:.0} more days", (left / 86_400.0).floor());
+    let found = format!("valid for {:.0} more days", (left / 86_400.0).floor());
     let verdict = match left {
         left if left < CERTIFICATE_FAILING => Verdict::Failing,
         left if left < CERTIFICATE_WARNING => Verdict::Warning,
         _ => return well("certificate", found),
     };
-    bad("certificate", verdict, found, "renew it in the same files: they are read again by themselves")
+    bad("certificate", verdict, found, "renew it in the same files; the service reloads them")
 }
 
 /// Checks a metric that is zero if there is no problem. If it is zero, `fine` describes the outcome.
@@ -317,7 +319,7 @@ fn counted(metrics: &Metrics<'_>, what: &'static str, name: &str, fine: &str, ad
     let of: Vec<_> = of.map(String::as_str).collect();
     let found = match name {
         "baton_secrets_expiring" => format!("{count} expire within a week"),
-        _ => format!("refused, those before are in force: {}", of.join(", ")),
+        _ => format!("rejected, earlier contents still used: {}", of.join(", ")),
     };
     bad(what, Verdict::Warning, found, advice)
 }
@@ -331,7 +333,7 @@ fn unknown_domains(metrics: &Metrics<'_>) -> Check {
         .map(|domain| format!("`{domain}`"))
         .collect();
     if named.is_empty() {
-        return well(what, "all that the configuration names exist".to_owned());
+        return well(what, "all domains in the configuration exist".to_owned());
     }
     let named: Vec<_> = named.into_iter().collect();
     let found = format!("the configuration names domains that do not exist: {}", named.join(", "));
@@ -354,7 +356,7 @@ fn unpolled(metrics: &Metrics<'_>) -> Check {
         })
         .collect();
     if told.is_empty() {
-        return well("lists", "each on which something waits is polled".to_owned());
+        return well("lists", "all lists with waiting tasks have pollers".to_owned());
     }
     let advice = "start their deciders or runners, or correct the name of the list that they poll";
     bad("lists", Verdict::Failing, told.join(", "), advice)
@@ -401,10 +403,10 @@ mod tests {
             checks
         };
         for (name, what, says) in [
-            ("baton_disk_", "disk", "none of its own"),
-            ("baton_nodes", "nodes", "it has its store alone"),
+            ("baton_disk_", "disk", "uses no local disk"),
+            ("baton_nodes", "nodes", "single node"),
             ("baton_ship_", "archive", "is not shipped"),
-            ("baton_tls_", "certificate", "it has none"),
+            ("baton_tls_", "certificate", "not encrypted"),
         ] {
             let checks = lacks(name);
             assert!(checks.iter().any(|check| check.what == what && check.found.contains(says)), "{checks:?}");
@@ -416,7 +418,7 @@ mod tests {
         let checks = checks(&healthy(), NOW);
         let found = |what: &str| checks.iter().find(|check| check.what == what).unwrap().found.clone();
         assert_eq!(found("secrets"), "none expires within a week");
-        assert_eq!(found("files"), "all files that were read again are in force");
+        assert_eq!(found("files"), "all changed files are loaded");
     }
 
     #[test]
@@ -424,13 +426,13 @@ mod tests {
         use Verdict::{Failing, Warning};
         assert_eq!(found(""), []);
         for (lines, what, verdict, says) in [
-            ("baton_build_info{version=\"9.9\"} 1", "version", Warning, "the service is 9.9"),
+            ("baton_build_info{version=\"9.9\"} 1", "version", Warning, "the service has version 9.9"),
             ("baton_runs_flagged_counted_timestamp_seconds 1700000031", "clock", Warning, "31 s ahead of this"),
             ("baton_runs_flagged_counted_timestamp_seconds 1699999969", "clock", Warning, "31 s behind this"),
-            ("baton_disk_free_bytes 536870911", "disk", Failing, "511 MiB are free, 512 MiB are kept"),
-            ("baton_disk_free_bytes 536870912", "disk", Warning, "512 MiB are free"),
-            ("baton_disk_free_bytes 1073741823", "disk", Warning, "1023 MiB are free"),
-            ("baton_disk_reserve_bytes 0\nbaton_disk_free_bytes 0", "disk", Warning, "0 MiB are kept"),
+            ("baton_disk_free_bytes 536870911", "disk", Failing, "511 MiB free, 512 MiB reserved"),
+            ("baton_disk_free_bytes 536870912", "disk", Warning, "512 MiB free"),
+            ("baton_disk_free_bytes 1073741823", "disk", Warning, "1023 MiB free"),
+            ("baton_disk_reserve_bytes 0\nbaton_disk_free_bytes 0", "disk", Warning, "0 MiB reserved"),
             (
                 "baton_nodes{version=\"1.0\"} 1\nbaton_nodes{version=\"1.1\"} 2",
                 "nodes",

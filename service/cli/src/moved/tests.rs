@@ -72,7 +72,7 @@ fn events_with_line_breaks_are_read_byte_for_byte() {
     // An event without line breaks is written unchanged.
     assert_eq!(text.lines().nth(3), Some(events[1]));
     let odd = text.replacen(r#"{"text":""#, r#"{"text":1,"x":""#, 1);
-    assert!(refused(&odd).contains("line 3 is not what may stand there"), "{}", refused(&odd));
+    assert!(refused(&odd).contains("line 3 is invalid"), "{}", refused(&odd));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_file_that_is_cut_short_at_any_byte_is_found() {
         assert!(read(&text[..length]).is_err(), "{length}");
     }
     let (above, _) = text.trim_end().rsplit_once('\n').unwrap();
-    assert!(refused(&format!("{above}\n")).contains("cut short"));
+    assert!(refused(&format!("{above}\n")).contains("truncated"));
     assert!(refused(&format!("{text}{{}}\n")).contains("line 9"));
 }
 
@@ -118,20 +118,20 @@ fn a_file_in_which_any_byte_is_changed_is_found() {
         let open = String::from_utf8(text.clone()).unwrap().find(r#""open":3"#).unwrap() + 7;
         assert!(is_read.is_err() || at == open, "byte {at}: {}", String::from_utf8_lossy(&changed));
     }
-    assert!(refused(&file().replacen("1.50", "1.51", 1)).contains("it was changed"));
+    assert!(refused(&file().replacen("1.50", "1.51", 1)).contains("the file was changed"));
 }
 
 #[test]
 fn what_is_no_such_file_or_a_newer_one_is_refused() {
     for text in ["", "{}\n", "hello\n", "[1]\n", r#"{"baton":"other","format":1}"#, "\n\n", &"x".repeat(9_000_000)] {
-        assert!(refused(text).contains("it is no file of runs"), "{}", text.get(..9).unwrap_or(text));
+        assert!(refused(text).contains("not a file of `baton export`"), "{}", text.get(..9).unwrap_or(text));
     }
     let newer = file().replacen(r#""format":2"#, r#""format":3"#, 1);
-    assert!(refused(&newer).contains("it is of format 3, and this program reads up to 2"));
+    assert!(refused(&newer).contains("the file has format 3, but this program reads only formats up to 2"));
     let (first, rest) = (file(), r#"{"id":1}"#);
     let (first, _) = first.split_once('\n').unwrap();
     assert!(refused(&format!("{first}\n{rest}\n")).contains("an event before the first run"));
-    assert!(refused(&format!("{first}\n{{\"run\":{{}}}}\nnone\n")).contains("line 3 is not what may stand there"));
+    assert!(refused(&format!("{first}\n{{\"run\":{{}}}}\nnone\n")).contains("line 3 is invalid"));
 }
 
 #[test]

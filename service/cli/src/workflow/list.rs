@@ -96,7 +96,7 @@ impl ListFilters {
         let open = self.status.as_deref().filter(|status| OPEN_STATUSES.contains(status));
         if let Some((order, status)) = by_close.zip(open) {
             return Err(Failed::Usage(format!(
-                "--order {order} lists only closed runs, and --status {status} selects open runs: leave out one of \
+                "--order {order} lists only closed runs, and --status {status} selects open runs: omit one of \
                  them, or use --order newest-start"
             )));
         }

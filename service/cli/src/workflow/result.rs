@@ -19,7 +19,7 @@ pub(super) async fn show_result(
     if result.status == Status::Open && !wait.is_zero() {
         let run = client.describe(workflow_id, Some(result.run_id)).await?;
         for line in described::unpolled(&run) {
-            note(&format!("baton: {line}; waiting for that"));
+            note(&format!("baton: {line}; still waiting"));
         }
         result = client.result(workflow_id, Some(result.run_id), wait).await?;
     }

@@ -97,13 +97,12 @@ impl File {
                     Ok(())
                 }
                 [] => {
-                    Err(failed(format!("`{name}` has no secret `{which}`; `baton credential list` shows those it has")))
+                    Err(failed(format!("`{name}` has no secret `{which}`; `baton credential list` lists its secrets")))
                 }
-                _ => Err(failed(format!("`{name}` has several secrets that begin with `{which}`; give more digits"))),
+                _ => Err(failed(format!("several secrets of `{name}` begin with `{which}`; use more digits"))),
             }
         })?;
-        let nothing =
-            "that is all it is known by; take the credential out, without --secret, or make another secret first";
+        let nothing = "this is its last secret; omit --secret to remove the credential, or create another secret first";
         self.credentials().map(drop).map_err(|_| failed(format!("`{name}`: {nothing}")))
     }
 
@@ -133,7 +132,7 @@ impl File {
         let written = self.write_at(&partial).and_then(|()| {
             let now = if self.path.exists() { Some(std::fs::read_to_string(&self.path)?) } else { None };
             if now != self.before {
-                return Err(std::io::Error::other("it was changed by somebody else meanwhile; ask again"));
+                return Err(std::io::Error::other("the file has changed in the meantime; repeat the command"));
             }
             std::fs::rename(&partial, &self.path)
         });
@@ -159,10 +158,10 @@ impl File {
 }
 
 /// Error message if the credentials are in a format that this command cannot edit.
-const NOT_STANZAS: &str = "the credentials are not written as [[credentials]]; change the file by hand";
+const NOT_STANZAS: &str = "the credentials are not [[credentials]] sections; edit the file yourself";
 
 fn unknown(name: &str) -> Failed {
-    failed(format!("there is no credential `{name}`; `baton credential list` shows those that there are"))
+    failed(format!("unknown credential `{name}`; `baton credential list` lists the credentials"))
 }
 
 fn is_of(table: &Table, name: &str) -> bool {
@@ -187,7 +186,7 @@ fn add(
     match table.entry(list).or_insert_with(|| Item::Value(Value::Array(Array::new()))) {
         Item::Value(Value::Array(array)) => array.push(entry),
         Item::ArrayOfTables(tables) => tables.push(entry.into_table()),
-        _ => return Err(failed(format!("`{list}` is no list"))),
+        _ => return Err(failed(format!("`{list}` must be a list"))),
     }
     Ok(())
 }
