@@ -64,7 +64,9 @@ impl ActivityContext {
     }
 
     /// Waits until the activity should stop, because its cancellation was requested or it is no longer open. Heartbeats
-    /// report this, so the activity needs a heartbeat timeout or must call [`heartbeat`](Self::heartbeat).
+    /// report this, so the activity needs a heartbeat timeout or must call [`heartbeat`](Self::heartbeat). Each
+    /// heartbeat waits at the service until the next one, so that the activity is notified at once and not with the
+    /// next heartbeat. If several nodes share the store, this can take 2 seconds.
     pub async fn canceled(&self) {
         if self.canceled.clone().wait_for(|canceled| *canceled).await.is_err() {
             // The host is gone, so no cancellation can arrive any more.

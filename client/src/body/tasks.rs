@@ -222,6 +222,9 @@ answers! {
     HeartbeatResult {
         /// True if the activity should stop.
         cancel_requested: bool,
+        /// True if an operator has paused the activity or its run. The runner may continue and answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        paused: bool,
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Double {
 pub struct Request {
     pub path: String,
     pub body: Value,
+    /// The request's `Prefer` header, such as `wait=10`.
+    pub prefer: Option<String>,
     /// Time of arrival.
     pub at: Instant,
     stream: TcpStream,
@@ -241,9 +243,12 @@ async fn read(mut stream: TcpStream) -> Option<Request> {
     let path = head.split(' ').nth(1)?.to_owned();
     let body = serde_json::from_slice(&request[begin..]).unwrap_or_default();
     let at = Instant::now();
+    let headers = head.lines().filter_map(|line| line.split_once(": "));
+    let prefer =
+        headers.filter(|(name, _)| name.eq_ignore_ascii_case("prefer")).map(|(_, value)| value.to_owned()).next();
     if path.ends_with("/exchange") {
         let (path, body, exchange) = shown(&path, &body);
-        return Some(Request { path, body, at, stream, exchange: Some(exchange) });
+        return Some(Request { path, body, prefer, at, stream, exchange: Some(exchange) });
     }
-    Some(Request { path, body, at, stream, exchange: None })
+    Some(Request { path, body, prefer, at, stream, exchange: None })
 }

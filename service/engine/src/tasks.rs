@@ -3,6 +3,7 @@
 mod answers;
 mod elsewhere;
 mod events;
+mod heartbeat;
 pub(crate) mod slots;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::base::admission::count_waiting;
 use crate::base::admission::open_runs::OpenRuns;
 use crate::base::background::Background;
 use crate::base::token::Mint;
+use crate::base::watch::Watchers;
 use crate::commit::read::RunReader;
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::lists::hand_out::TaskLists;
@@ -185,6 +187,7 @@ pub struct Tasks {
     pub(crate) registry: Arc<Registry>,
     pub(crate) open_runs: Arc<OpenRuns>,
     pub(crate) nodes: Arc<Nodes>,
+    pub(crate) watchers: Arc<Watchers>,
     pub(crate) mint: Arc<Mint>,
     pub(crate) background: Arc<Background>,
 }

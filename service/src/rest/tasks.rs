@@ -1,10 +1,13 @@
 //! Polls for tasks, and answers to tasks.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use client::body;
+use history::admit::HeldState;
 use history::limits::KNOWN_QUERIES_MAX;
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer, Warning};
 use serde::Serialize;
@@ -12,6 +15,7 @@ use serde::Serialize;
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, POLL_BYTES_MAX, PeerPresence, Refused, TURN_BYTES_MAX, json, task_response};
+use engine::admission::count_waiting;
 use engine::{ActivityTask, DeciderTask, Engine, PendingQuery, Poll, QueryOutcome, Unpolled};
 
 pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
@@ -249,9 +253,16 @@ pub(super) async fn heartbeat(
     State(engine): AppState,
     Path([token]): Path<1>,
     _: NoQuery,
+    PreferWait(wait): PreferWait,
+    peer: PeerPresence,
     Json(beat): Json<body::Heartbeat>,
 ) -> Answer {
     let token = engine.tasks().activity_token(&token)?;
-    let cancel_requested = engine.tasks().heartbeat(&token, beat.details).await?;
-    Ok(json(StatusCode::OK, &body::HeartbeatResult { cancel_requested }))
+    // A heartbeat is never refused because too many requests wait. It is then answered at once.
+    let wait = wait.map(|wait| if !wait.is_zero() && count_waiting().is_err() { Duration::ZERO } else { wait });
+    let at_most = wait.unwrap_or_default();
+    let HeldState { cancel_requested, paused } =
+        engine.tasks().heartbeat_and_wait(&token, beat.details, at_most, peer.left()).await?;
+    let response = json(StatusCode::OK, &body::HeartbeatResult { cancel_requested, paused });
+    Ok(with_wait_applied(response, wait))
 }
