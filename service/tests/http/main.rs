@@ -38,6 +38,7 @@ mod exchange;
 mod guard;
 #[path = "../shared/hash.rs"]
 mod hash;
+mod heartbeats;
 mod histories;
 #[path = "../shared/holders.rs"]
 mod holders;

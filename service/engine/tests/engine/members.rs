@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, Node, Poll, Settings};
-use history::{Command, StartTimer};
+use history::{CancelActivity, Command, StartTimer};
 use simulation::manual_clock::ManualClock;
 use simulation::stores::with_due_shards;
 use store::Store;
 use store::fault::{Chances, FaultStore};
 
-use crate::{DOMAIN, Service, at};
+use crate::{DOMAIN, Service, activity, at};
 
 /// Returns a store with shards of the due index and random delays.
 pub(crate) async fn slow_store() -> Arc<dyn Store> {
@@ -165,6 +165,30 @@ fn conflicts(engine: &Engine) -> u64 {
     let metrics = engine.render_metrics();
     let line = metrics.lines().find(|line| line.starts_with("baton_commit_conflicts_total ")).unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_at_another_node_ends_a_waiting_heartbeat() {
+    let [one, other] = nodes().await;
+    pass(&one, 3).await;
+    one.start("w").await;
+    let turn = one.turn().await;
+    one.complete(turn, vec![activity("a", "acts")]).await.unwrap();
+    let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
+    let task = one.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it waits");
+    let token = one.engine.tasks().activity_token(&task.task().token).unwrap();
+    task.delivered();
+    let cancel = async {
+        signal(&other, "w").await;
+        let turn = other.turn().await;
+        let cancel = CancelActivity { activity_id: "a".to_owned() };
+        other.complete(turn, vec![cancel.into()]).await.unwrap();
+        tokio::time::Instant::now()
+    };
+    let (wait, left) = (Duration::from_secs(60), std::future::pending());
+    let (state, canceled) = tokio::join!(one.engine.tasks().heartbeat_and_wait(&token, None, wait, left), cancel);
+    assert!(state.unwrap().cancel_requested);
+    assert!(canceled.elapsed() <= Duration::from_secs(3), "{:?}", canceled.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

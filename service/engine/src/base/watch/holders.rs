@@ -1,5 +1,5 @@
-//! Runners that wait for a change of the activity that they hold. Only changes that concern a runner wake it, however
-//! many events its run records.
+//! Runners that wait for a change of the activity that they hold. The first event of the run and changes of the activity
+//! wake the runner, but no other events.
 
 use history::admit::{HeldState, held_state};
 use history::{Run, TaskId};
@@ -54,15 +54,7 @@ impl Holders {
         for Holder { run_id, task, sender } in &self.0 {
             let state = if run.started.run_id == *run_id { held_state(run, *task).ok() } else { None };
             let reported = state.map_or(Reported::Lost, Reported::Held);
-            sender.send_if_modified(|before| {
-                let is_known = match *before {
-                    // The first report is needed only if it is more than an activity that continues.
-                    Reported::Nothing => state.is_some_and(|it| !it.cancel_requested && !it.paused),
-                    before => before == reported,
-                };
-                *before = reported;
-                !is_known
-            });
+            sender.send_if_modified(|before| std::mem::replace(before, reported) != reported);
         }
     }
 }
@@ -84,5 +76,40 @@ impl HolderReceiver {
             Reported::Held(state) => Some(state),
             Reported::Nothing | Reported::Lost => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(cancel_requested: bool, paused: bool) -> HeldState {
+        HeldState { cancel_requested, paused }
+    }
+
+    fn reports(states: &[Reported], known: HeldState) -> Option<Option<HeldState>> {
+        let (sender, receiver) = watch::channel(Reported::Nothing);
+        let mut receiver = HolderReceiver(receiver);
+        let mut news = std::pin::pin!(receiver.news(known));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for state in states {
+            assert!(news.as_mut().poll(&mut context).is_pending());
+            sender.send_replace(*state);
+        }
+        match news.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(news) => Some(news),
+            std::task::Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn news_are_a_cancel_request_a_loss_and_a_new_pause() {
+        let (open, paused) = (state(false, false), state(false, true));
+        assert_eq!(reports(&[Reported::Held(open)], open), None);
+        assert_eq!(reports(&[Reported::Held(state(true, false))], open), Some(Some(state(true, false))));
+        assert_eq!(reports(&[Reported::Held(paused)], open), Some(Some(paused)));
+        assert_eq!(reports(&[Reported::Held(paused)], paused), None);
+        assert_eq!(reports(&[Reported::Held(open), Reported::Held(paused)], paused), Some(Some(paused)));
+        assert_eq!(reports(&[Reported::Lost], open), Some(None));
     }
 }
