@@ -13,6 +13,7 @@ mod extract;
 mod history;
 mod home;
 mod moved;
+mod open_activities;
 mod operate;
 mod pages;
 mod process;

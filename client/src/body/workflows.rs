@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use history::event::{ChildPolicy, DeciderTimeout};
-use history::{Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, Status, Timestamp};
+use history::{CallerName, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -144,6 +144,10 @@ answers! {
         scheduled_at: Timestamp,
         /// Time when a runner took it; absent while it waits for one.
         started_at: Option<Timestamp>,
+        /// Identity of the runner that has it, from the runner's poll.
+        identity: Option<String>,
+        /// Name of that runner's credential.
+        by: Option<CallerName>,
         /// Number of the current or next attempt: 1, 2, 3, …
         attempt: u32,
         /// Maximum number of attempts of its retry policy; absent without a limit or a policy.
@@ -157,8 +161,12 @@ answers! {
         /// Pause of the activity; absent unless it is paused. It is not dispatched until an operator retries,
         /// resumes, completes or fails it.
         paused: Option<PausedActivity>,
-        /// Time of its runner's last heartbeat.
+        /// Time of the last heartbeat, of this attempt or an earlier one.
         last_heartbeat_at: Option<Timestamp>,
+        /// Details of that heartbeat. Only for callers that may see payloads. Absent if the details of all activities
+        /// together exceed 1 MiB, for those that do not fit.
+        #[serde(default, deserialize_with = "history::payload_present")]
+        heartbeat_details: Option<Payload>,
     }
     /// An open timer.
     OpenTimer {
@@ -254,6 +262,9 @@ answers! {
         version: EventId,
         /// Event id of the newest event.
         history_length: EventId,
+        /// Context that the decider stored with its newest answer that had one. Only for callers that may see payloads.
+        #[serde(default, deserialize_with = "history::payload_present")]
+        context: Option<Payload>,
         /// State of its turn: `none`, `waiting` for a decider, or `started` by one.
         turn: String,
         /// Activities that have not closed.

@@ -55,6 +55,7 @@ mod nodes;
 mod openapi;
 mod operators;
 mod pause;
+mod progress;
 mod queries;
 mod quotas;
 mod reasons;
