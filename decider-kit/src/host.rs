@@ -205,12 +205,24 @@ impl Works<TurnKind> for TurnWorker {
         }
         let (complete, fail) = match decided {
             Ok(HostAnswer { decisions, query_results, cached }) => {
-                let Decisions { decisions, context, awaiting, updates, .. } = decisions;
+                let Decisions { decisions, context, awaiting, moves, updates, .. } = decisions;
                 let update_results = updates.into_iter().map(UpdateResult::from).collect();
                 // The state is cached before the answer is sent, because the next turn can arrive before the outcome of
                 // the answer.
                 self.keep(run_id, cached);
-                (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results }), None)
+                let (task_list, task_list_schedule_to_start) =
+                    moves.map(|list| (list.task_list, list.schedule_to_start)).unzip();
+                let task_list_schedule_to_start = task_list_schedule_to_start.flatten();
+                let complete = CompleteTurn {
+                    decisions,
+                    context,
+                    awaiting,
+                    task_list,
+                    task_list_schedule_to_start,
+                    query_results,
+                    update_results,
+                };
+                (Some(complete), None)
             }
             Err(GiveBack { reason, message, is_lost }) => {
                 // If the turn no longer exists, the refusal of the answer is logged instead.

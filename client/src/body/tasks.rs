@@ -59,6 +59,12 @@ bodies! {@request
         )]
         #[at_most(AWAITING_MAX)]
         awaiting: Vec<String>,
+        /// Task list for later turns of the run; the list does not change by default. A turn that is already scheduled
+        /// stays on its list.
+        task_list: Option<String>,
+        /// Maximum time for which a turn waits on that list for a decider. If a turn waits longer, or times out on the
+        /// list, later turns wait on the previous list again. Without it, the change is permanent.
+        task_list_schedule_to_start: Option<Duration>,
         /// Results of the task's queries, based on the state after these decisions. At most 1,000.
         #[serde(
             default,

@@ -207,7 +207,7 @@ answers! {
         run_id: Uuid,
         /// Workflow type.
         workflow_type: String,
-        /// Task list of its deciders.
+        /// Task list of its next turns.
         task_list: String,
         /// Status of the run: open, or how it closed.
         status: Status,

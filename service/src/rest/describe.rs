@@ -81,7 +81,7 @@ fn render(
         workflow_id: started.workflow_id.clone(),
         run_id: started.run_id,
         workflow_type: started.workflow_type.clone(),
-        task_list: started.task_list.clone(),
+        task_list: run.next_turn_list().to_owned(),
         status: run.status,
         started_at: started.at,
         closed_at: run.closed_at,

@@ -14,12 +14,14 @@ use client::body::{self, AnswerReceipt, Exchanged, SlotTask};
 use futures_util::future::{BoxFuture, JoinAll, join_all};
 use futures_util::stream::{self, BoxStream};
 use history::limits::EXCHANGE_ANSWERS_MAX;
-use history::{CallerName, Command, Fault, TurnAnswer};
+use history::{CallerName, Command, Fault};
 use memchr::memchr2;
 use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
-use super::tasks::{activity_body, bytes_of, is_full, outcome, turn_body, unpolled_by, update_answers, warnings};
+use super::tasks::{
+    activity_body, bytes_of, completion, is_full, outcome, turn_body, unpolled_by, update_answers, warnings,
+};
 use crate::access::{Caller, Level};
 use crate::http::{
     Answer, AppState, AuditEach, Json, PeerPresence, Refused, TURN_BYTES_MAX, bytes_of_json, names_accepted,
@@ -187,8 +189,7 @@ impl Exchange {
         let turn = token.turn;
         let (command, results, updates) = match (complete, fail) {
             (Some(complete), None) => {
-                let body::CompleteTurn { decisions, context, awaiting, query_results, update_results } = complete;
-                let answer = TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() };
+                let (answer, query_results, update_results) = completion(complete)?;
                 (Command::complete(turn, answer), query_results, update_answers(update_results)?)
             }
             (None, Some(fail)) => {

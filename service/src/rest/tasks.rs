@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use client::body;
 use history::admit::HeldState;
+use history::event::TurnList;
 use history::limits::KNOWN_QUERIES_MAX;
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer, Warning};
 use serde::Serialize;
@@ -211,9 +212,34 @@ async fn answer_turn(
 }
 
 pub(super) async fn complete_turn(on: OnTask, Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>) -> Answer {
-    let body::CompleteTurn { decisions, context, awaiting, query_results, update_results } = complete;
-    let command = |turn| Command::complete(turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() });
-    answer_turn(on, command, query_results, update_results).await
+    let (answer, query_results, update_results) = completion(complete)?;
+    answer_turn(on, |turn| Command::complete(turn, answer), query_results, update_results).await
+}
+
+/// Splits a decider's answer into the answer for the engine and the results of queries and updates.
+pub(super) fn completion(
+    complete: body::CompleteTurn,
+) -> Result<(TurnAnswer, Vec<body::QueryResult>, Vec<body::UpdateResult>), Refused> {
+    let body::CompleteTurn {
+        decisions,
+        context,
+        awaiting,
+        task_list,
+        task_list_schedule_to_start: schedule_to_start,
+        query_results,
+        update_results,
+    } = complete;
+    let next_task_list = match (task_list, schedule_to_start) {
+        (Some(task_list), schedule_to_start) => Some(TurnList { task_list, schedule_to_start }),
+        (None, None) => None,
+        (None, Some(_)) => {
+            let (field, problem) =
+                ("taskListScheduleToStart", "requires `taskList`; name the list or omit the timeout");
+            return Err(Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() }.into());
+        }
+    };
+    let answer = TurnAnswer { decisions, context, awaiting, next_task_list, ..TurnAnswer::default() };
+    Ok((answer, query_results, update_results))
 }
 
 pub(super) async fn fail_turn(on: OnTask, Json(fail): Json<body::FailTurn>) -> Answer {

@@ -217,8 +217,14 @@ impl Tasks {
     ) -> Result<(), Refusal> {
         let mut otherwise = None;
         match command {
-            Command::CompleteTurn { answer, .. } if !answer.decisions.is_empty() || answer.context.is_some() => {
-                let field = if answer.decisions.is_empty() { "context" } else { "decisions" };
+            Command::CompleteTurn { answer, .. }
+                if !answer.decisions.is_empty() || answer.context.is_some() || answer.next_task_list.is_some() =>
+            {
+                let field = match &*answer {
+                    answer if !answer.decisions.is_empty() => "decisions",
+                    answer if answer.context.is_some() => "context",
+                    _ => "taskList",
+                };
                 let problem = "must be absent: this task only asks, and there is no turn to be recorded".to_owned();
                 return Err(Fault::Invalid { field: field.to_owned(), problem }.into());
             }
