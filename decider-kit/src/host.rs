@@ -91,6 +91,7 @@ pub struct Host {
     list: String,
     identity: String,
     concurrency: usize,
+    workflow_id: Option<String>,
     shared: Arc<HostShared>,
 }
 
@@ -112,7 +113,8 @@ impl Host {
         let bound = NonZeroUsize::new(CACHED_STATES).unwrap_or(NonZeroUsize::MIN);
         let shared = HostShared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(bound)) };
         let identity = format!("decider-{}", std::process::id());
-        Self { client, list: list.into(), identity, concurrency: TURNS_AT_ONCE, shared: Arc::new(shared) }
+        let (concurrency, workflow_id, shared) = (TURNS_AT_ONCE, None, Arc::new(shared));
+        Self { client, list: list.into(), identity, concurrency, workflow_id, shared }
     }
 
     /// Registers this decider for runs of this type. A later registration for the same type replaces it.
@@ -131,6 +133,14 @@ impl Host {
     #[must_use]
     pub fn concurrency(mut self, turns: usize) -> Self {
         self.concurrency = turns.max(1);
+        self
+    }
+
+    /// Takes only turns of the run with this workflow id, to debug that run. While the host polls, it gets these
+    /// turns before the other hosts of the list, which continue with all other runs.
+    #[must_use]
+    pub fn only_workflow(mut self, workflow_id: impl Into<String>) -> Self {
+        self.workflow_id = Some(workflow_id.into());
         self
     }
 
@@ -156,9 +166,10 @@ impl Host {
 
     /// Runs until `stop` resolves, then finishes the turns it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
-        let Self { client, list, identity, concurrency, shared } = self;
+        let Self { client, list, identity, concurrency, workflow_id, shared } = self;
         let updates = Some(shared.updates_at_once());
-        let settings = ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None };
+        let settings =
+            ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None, workflow_id };
         let worker = Arc::new(TurnWorker { client: client.clone(), shared });
         exchange::host(client, &list, settings, worker, stop, None).await;
     }

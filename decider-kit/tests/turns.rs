@@ -171,6 +171,15 @@ impl Running {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_host_can_take_the_turns_of_one_run_only() {
+    let (mut running, mut story) = (Running::start(|host| host.only_workflow("1")).await, Story::new(1));
+    let poll = running.poll().await;
+    assert_eq!(poll.body["workflowId"], "1");
+    poll.answer(200, &story.task()).await;
+    assert_eq!(running.answer(&story, "complete").await.body["poll"]["workflowId"], "1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_can_move_later_turns() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;

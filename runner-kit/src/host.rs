@@ -78,6 +78,7 @@ pub struct Host {
     concurrency: usize,
     interval: Option<Duration>,
     drain_wait: Duration,
+    workflow_id: Option<String>,
     activities: HashMap<String, Arc<dyn AnyActivity>>,
 }
 
@@ -85,8 +86,16 @@ impl Host {
     /// Creates a host for one task list of the client's domain.
     pub fn new(client: Client, list: impl Into<String>) -> Self {
         let identity = format!("runner-{}", std::process::id());
-        let (concurrency, interval, drain_wait) = (ACTIVITIES_AT_ONCE, None, DRAIN_WAIT);
-        Self { client, list: list.into(), identity, concurrency, interval, drain_wait, activities: HashMap::new() }
+        Self {
+            client,
+            list: list.into(),
+            identity,
+            concurrency: ACTIVITIES_AT_ONCE,
+            interval: None,
+            drain_wait: DRAIN_WAIT,
+            workflow_id: None,
+            activities: HashMap::new(),
+        }
     }
 
     /// Registers this activity. A later registration of the same type replaces it.
@@ -112,6 +121,14 @@ impl Host {
         self
     }
 
+    /// Takes only activities of the run with this workflow id, to debug that run. While the host polls, it gets these
+    /// activities before the other hosts of the list, which continue with all other runs.
+    #[must_use]
+    pub fn only_workflow(mut self, workflow_id: impl Into<String>) -> Self {
+        self.workflow_id = Some(workflow_id.into());
+        self
+    }
+
     /// Sets the identity that the history records for this host. Default: derived from the process id.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
@@ -134,8 +151,9 @@ impl Host {
 
     /// Runs until `stop` resolves, then finishes the activities it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
-        let Self { client, list, identity, concurrency, interval, drain_wait, activities } = self;
-        let settings = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
+        let Self { client, list, identity, concurrency, interval, drain_wait, workflow_id, activities } = self;
+        let at_once = concurrency;
+        let settings = ExchangeSettings { identity, at_once, interval, workflow_id, ..ExchangeSettings::default() };
         let worker = Arc::new(ActivityWorker { client: client.clone(), list: list.clone(), activities });
         if !exchange::host(client, &list, settings, worker, stop, Some(drain_wait)).await {
             tracing::warn!("some activities did not finish before the host stopped; their timeouts will end them");

@@ -104,6 +104,15 @@ async fn an_answer_brings_the_next_activity() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_host_can_take_the_activities_of_one_run_only() {
+    let mut running = Running::start(|host| host.register(activity_fn("double", double)).only_workflow("w")).await;
+    let poll = running.poll().await;
+    assert_eq!(poll.body["workflowId"], "w");
+    poll.answer(200, &with(task("a", "double"), json!({ "input": 4 }))).await;
+    assert_eq!(running.about("a", "success").await.body["poll"]["workflowId"], "w");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_activity_knows_its_attempt_and_the_last_heartbeat() {
     let seen = Arc::new(Mutex::new(None));
     let sees = Arc::clone(&seen);

@@ -47,6 +47,8 @@ bodies! {@request
         /// Number of this attempt of the exchange, 1 to 32; 1 by default. A later attempt states that the tasks sent
         /// into `slots` were lost, and returns the turns that were started for them.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the exchange returns, as for a poll.
+        workflow_id: Option<String>,
     }
     /// An answer to a turn: exactly one of `complete` and `fail`.
     TurnReply {
@@ -87,6 +89,8 @@ bodies! {@request
         /// Number of this attempt of the exchange, 1 to 32; 1 by default. A later attempt states that the tasks sent
         /// into `slots` were lost, and returns the activities that were started for them.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the exchange returns, as for a poll.
+        workflow_id: Option<String>,
     }
     /// An answer to an activity: exactly one of `success`, `failure` and `canceled`.
     ActivityReply {

@@ -30,6 +30,9 @@ bodies! {@request
         /// Number of this attempt of the poll, 1 to 32; 1 by default. A later attempt states that the responses to
         /// all earlier ones were lost, and returns the task that was started for one of them.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
+        /// task of that run goes to such a poll before all others.
+        workflow_id: Option<String>,
     }
     /// A poll for an activity task.
     PollActivity {
@@ -40,6 +43,9 @@ bodies! {@request
         /// Number of this attempt of the poll, 1 to 32; 1 by default. A later attempt states that the responses to
         /// all earlier ones were lost, and returns the task that was started for one of them.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
+        /// task of that run goes to such a poll before all others.
+        workflow_id: Option<String>,
     }
     /// A decider's answer to a turn.
     CompleteTurn {

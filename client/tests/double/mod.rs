@@ -210,13 +210,13 @@ fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let answers = body["answers"].as_array().cloned().unwrap_or_default();
     assert!(answers.len() < 2, "tests answer one at a time");
     let Some(Value::Object(answer)) = answers.into_iter().next() else {
-        let poll = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
+        let poll = poll(&["identity", "pollId", "attempt", "queries", "updates", "workflowId"]);
         return (format!("{list}/{side}/poll"), poll, Exchange { has_answer: false, slot });
     };
     let token = answer["token"].as_str().unwrap().to_owned();
     let (verb, mut said) = answer.into_iter().find(|(name, _)| name != "token").unwrap();
     if slot.is_some() {
-        said["poll"] = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
+        said["poll"] = poll(&["identity", "pollId", "attempt", "queries", "updates", "workflowId"]);
     }
     (format!("/v1/{side}-tasks/{token}/{verb}"), said, Exchange { has_answer: true, slot })
 }

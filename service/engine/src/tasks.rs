@@ -275,6 +275,9 @@ impl Tasks {
             count_waiting()?;
         }
         self.lists.seek(&list);
+        if poll.wait.is_zero() {
+            Box::pin(self.lists.seek_run_once(&list, &taker)).await;
+        }
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
         let (wait, deadline) = (poll.wait, Instant::now() + poll.wait);
         Ok(Box::new(PollUnderWay { list, taker, wait, deadline, lost: lost.map(Box::new), _polling: polling }))
@@ -307,13 +310,14 @@ impl Tasks {
                 Err(refusal) => return Err(refusal),
             }
         };
-        if !poll.wait.is_zero() {
+        if !poll.wait.is_zero() && poll.taker.workflow_id.is_none() {
             self.lists.seek_waiting(&poll.list);
         }
         tokio::select! {
             biased;
             answer = &mut waiting.answer => return Ok(answer.ok()),
             () = &mut deadline => {}
+            () = self.lists.seek_run(&poll.list, &poll.taker) => {}
             () = self.background.stopped() => {}
         }
         Ok(waiting.end().await)

@@ -250,6 +250,7 @@ pub(super) async fn turns(
         updates,
         poll_id,
         attempt,
+        workflow_id,
     } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/decider/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Decider };
@@ -267,6 +268,7 @@ pub(super) async fn turns(
         poll_id,
         attempt,
         by,
+        workflow_id,
     };
     let mut slots = exchange.slots((max_tasks, slots), &poll, !answers.is_empty()).await?;
     let receipt =
@@ -282,12 +284,12 @@ pub(super) async fn activities(
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
 ) -> Answer {
     let (State(engine), Path([domain, list]), _, ResponsePreferences { wait, lines }, caller, peer) = on;
-    let body::ExchangeActivities { answers, max_tasks, slots, identity, poll_id, attempt } = asked;
+    let body::ExchangeActivities { answers, max_tasks, slots, identity, poll_id, attempt, workflow_id } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Runner };
     exchange.must_have_share(answers.len())?;
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
-    let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
+    let poll = Poll { wait: at_most, identity, poll_id, attempt, by, workflow_id, ..Poll::default() };
     let mut slots = exchange.slots((max_tasks, slots), &poll, !answers.is_empty()).await?;
     let receipt = async |it: body::ActivityReply| {
         exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await

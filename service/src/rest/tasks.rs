@@ -160,7 +160,16 @@ type OnPoll = (AppState, Path<2>, NoQuery, PreferWait, Caller, PeerPresence);
 
 pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
     let (State(engine), Path([domain, list]), _, PreferWait(wait), caller, peer) = on;
-    let body::PollDecider { identity, history, max_events: events_max, queries, updates, poll_id, attempt } = poll;
+    let body::PollDecider {
+        identity,
+        history,
+        max_events: events_max,
+        queries,
+        updates,
+        poll_id,
+        attempt,
+        workflow_id,
+    } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll {
         wait: at_most,
@@ -174,6 +183,7 @@ pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider,
         poll_id,
         attempt,
         by: caller.by(),
+        workflow_id,
     };
     let delivery = peer.take(engine.tasks().poll_decider(&domain, &list, poll)).await?;
     let render = |(task, receipt)| task_response(bytes_of(&turn_body(task)), receipt);
@@ -183,8 +193,9 @@ pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider,
 
 pub(super) async fn poll_activity(on: OnPoll, Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>) -> Answer {
     let (State(engine), Path([domain, list]), _, PreferWait(wait), caller, peer) = on;
-    let body::PollActivity { identity, poll_id, attempt } = poll;
-    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
+    let body::PollActivity { identity, poll_id, attempt, workflow_id } = poll;
+    let (at_most, by) = (wait.unwrap_or(WAIT_MAX), caller.by());
+    let poll = Poll { wait: at_most, identity, poll_id, attempt, by, workflow_id, ..Poll::default() };
     let delivery = peer.take(engine.tasks().poll_activity(&domain, &list, poll)).await?;
     let render = |(task, receipt)| task_response(bytes_of(&activity_body(task)), receipt);
     let none = || no_task(&engine, &domain, &caller);

@@ -52,6 +52,7 @@ mod late_deadlines;
 mod liveness;
 mod methods;
 mod nodes;
+mod one_run;
 mod openapi;
 mod operators;
 mod pause;

@@ -168,6 +168,34 @@ fn conflicts(engine: &Engine) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_poll_that_names_a_run_finds_its_tasks_of_other_nodes() {
+    let [one, other] = nodes().await;
+    pass(&one, 3).await;
+    for id in ["v", "w"] {
+        one.start(id).await;
+    }
+    let poll = || Poll { wait: Duration::from_secs(20), workflow_id: Some("w".to_owned()), ..Poll::default() };
+    let turn_at_other = async || {
+        let polled = other.engine.tasks().poll_decider(DOMAIN, "deciders", poll()).await.unwrap();
+        let delivery = polled.expect("the run has a turn");
+        assert_eq!(&*delivery.task().workflow_id, "w");
+        other.complete(delivery, Vec::new()).await.unwrap();
+    };
+    // The turn waits in the memory of the other node.
+    turn_at_other().await;
+    // The turn begins to wait there after this poll.
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        signal(&one, "w").await;
+        tokio::time::Instant::now()
+    };
+    let (signaled, ()) = tokio::join!(later, turn_at_other());
+    assert!(signaled.elapsed() <= Duration::from_secs(3), "{:?}", signaled.elapsed());
+    let turn = one.turn().await;
+    assert_eq!(&*turn.task().workflow_id, "v", "it stayed where it was");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancel_at_another_node_ends_a_waiting_heartbeat() {
     let [one, other] = nodes().await;
     pass(&one, 3).await;

@@ -29,14 +29,18 @@ impl TaskLists {
     /// Hands out tasks of a list to pollers that wait, as long as limits allow it. Only lists with limits or with
     /// concurrency keys can have both.
     pub(crate) fn pair(self: &Arc<Self>, list: &ListKey) {
-        while let Some((mut poller, Leaving { task, permit })) = self.matching.next_pair(list) {
+        self.pair_with(list, self.matching.has_limits());
+    }
+
+    fn pair_with(self: &Arc<Self>, list: &ListKey, of_runs: bool) {
+        while let Some((mut poller, Leaving { task, permit })) = self.matching.next_pair(list, of_runs) {
             poller.permit = permit;
             self.start_hand_over(list, poller, task);
         }
     }
 
     fn pair_all(self: &Arc<Self>, lists: &[ListKey]) {
-        lists.iter().for_each(|list| self.pair(list));
+        lists.iter().for_each(|list| self.pair_with(list, true));
     }
 
     /// Frees the slot of a task that has ended.
