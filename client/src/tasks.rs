@@ -195,10 +195,34 @@ impl Client {
     ///
     /// See [`Error`]: `activity-closed` or `run-closed` if the activity's result is no longer needed.
     pub async fn heartbeat(&self, token: &str, details: Option<Payload>) -> Result<bool, Error> {
+        self.send_heartbeat(token, details, None).await.map(|result| result.cancel_requested)
+    }
+
+    /// Sends a heartbeat of an activity, which the service records at once. Waits up to `wait` until the activity
+    /// should stop, is paused or is lost.
+    ///
+    /// # Errors
+    ///
+    /// As for [`heartbeat`](Self::heartbeat).
+    pub async fn heartbeat_and_wait(
+        &self,
+        token: &str,
+        details: Option<Payload>,
+        wait: Duration,
+    ) -> Result<HeartbeatResult, Error> {
+        self.send_heartbeat(token, details, Some(wait)).await
+    }
+
+    async fn send_heartbeat(
+        &self,
+        token: &str,
+        details: Option<Payload>,
+        wait: Option<Duration>,
+    ) -> Result<HeartbeatResult, Error> {
         let url = self.service_url(&format!("activity-tasks/{token}/heartbeat"));
         let body = to_bytes(&Heartbeat { details })?;
-        let (_, bytes) = self.send_once(Method::POST, &url, Some(body), None, None).await?;
-        self.read::<HeartbeatResult>(&bytes).map(|beaten| beaten.cancel_requested)
+        let (_, bytes) = self.send_once(Method::POST, &url, Some(body), wait, None).await?;
+        self.read(&bytes)
     }
 
     async fn answer(&self, url: &str, body: &impl Serialize, patience: Patience) -> Result<Outcome, Error> {

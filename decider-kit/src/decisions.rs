@@ -1,6 +1,6 @@
 //! Builders for the decisions of a turn.
 
-use baton_history::event::ActivityTimeouts;
+use baton_history::event::{ActivityTimeouts, TurnList};
 use baton_history::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, Duration, FailWorkflow,
     Payload, RecordMarker, RetryPolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
@@ -19,6 +19,7 @@ pub struct Decisions {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) context: Option<Payload>,
     pub(crate) awaiting: Vec<String>,
+    pub(crate) moves: Option<TurnList>,
     pub(crate) updates: Vec<UpdateAnswer>,
     pub(crate) given_back: Option<GivenBack>,
 }
@@ -317,6 +318,26 @@ impl Decisions {
         self
     }
 
+    /// Moves later turns of the run to another task list, permanently. A turn that is already scheduled stays on its
+    /// list. If the decider's credential does not permit the list, the whole answer is refused.
+    pub fn move_turns(mut self, task_list: impl Into<String>) -> Self {
+        self.moves = Some(TurnList { task_list: task_list.into(), schedule_to_start: None });
+        self
+    }
+
+    /// Moves later turns of the run to another task list, like [`move_turns`](Self::move_turns), until a turn waits
+    /// there longer than `schedule_to_start` or times out. Then turns wait on the previous list again. A host with a
+    /// separate list can thus keep its runs without delaying them when it stops.
+    pub fn move_turns_while_polled(
+        mut self,
+        task_list: impl Into<String>,
+        schedule_to_start: impl Into<Duration>,
+    ) -> Self {
+        let (task_list, schedule_to_start) = (task_list.into(), Some(schedule_to_start.into()));
+        self.moves = Some(TurnList { task_list, schedule_to_start });
+        self
+    }
+
     /// Returns the decisions, in order.
     pub fn as_slice(&self) -> &[Decision] {
         &self.decisions
@@ -324,6 +345,6 @@ impl Decisions {
 
     /// Returns whether the turn has no decisions and no answers to updates, and is not given back.
     pub fn is_empty(&self) -> bool {
-        self.decisions.is_empty() && self.updates.is_empty() && self.given_back.is_none()
+        self.decisions.is_empty() && self.updates.is_empty() && self.moves.is_none() && self.given_back.is_none()
     }
 }

@@ -94,6 +94,7 @@ pub struct Host {
     list: String,
     identity: String,
     concurrency: usize,
+    workflow_id: Option<String>,
     shared: Arc<HostShared>,
 }
 
@@ -115,7 +116,8 @@ impl Host {
         let bound = NonZeroUsize::new(CACHED_STATES).unwrap_or(NonZeroUsize::MIN);
         let shared = HostShared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(bound)) };
         let identity = format!("decider-{}", std::process::id());
-        Self { client, list: list.into(), identity, concurrency: TURNS_AT_ONCE, shared: Arc::new(shared) }
+        let (concurrency, workflow_id, shared) = (TURNS_AT_ONCE, None, Arc::new(shared));
+        Self { client, list: list.into(), identity, concurrency, workflow_id, shared }
     }
 
     /// Registers this decider for runs of this type. A later registration for the same type replaces this registration.
@@ -134,6 +136,14 @@ impl Host {
     #[must_use]
     pub fn concurrency(mut self, turns: usize) -> Self {
         self.concurrency = turns.max(1);
+        self
+    }
+
+    /// Takes only turns of the run with this workflow id, to debug that run. While the host polls, it gets these
+    /// turns before the other hosts of the list, which continue with all other runs.
+    #[must_use]
+    pub fn only_workflow(mut self, workflow_id: impl Into<String>) -> Self {
+        self.workflow_id = Some(workflow_id.into());
         self
     }
 
@@ -159,9 +169,10 @@ impl Host {
 
     /// Runs until `stop` resolves, then finishes the turns it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
-        let Self { client, list, identity, concurrency, shared } = self;
+        let Self { client, list, identity, concurrency, workflow_id, shared } = self;
         let updates = Some(shared.updates_at_once());
-        let settings = ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None };
+        let settings =
+            ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None, workflow_id };
         let worker = Arc::new(TurnWorker { client: client.clone(), shared });
         exchange::host(client, &list, settings, worker, stop, None).await;
     }
@@ -208,12 +219,24 @@ impl Works<TurnKind> for TurnWorker {
         }
         let (complete, fail) = match decided {
             Ok(HostAnswer { decisions, query_results, cached }) => {
-                let Decisions { decisions, context, awaiting, updates, .. } = decisions;
+                let Decisions { decisions, context, awaiting, moves, updates, .. } = decisions;
                 let update_results = updates.into_iter().map(UpdateResult::from).collect();
                 // The state is cached before the answer is sent, because the run's next turn can arrive before the
                 // response to the answer.
                 self.keep(run_id, cached);
-                (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results }), None)
+                let (task_list, task_list_schedule_to_start) =
+                    moves.map(|list| (list.task_list, list.schedule_to_start)).unzip();
+                let task_list_schedule_to_start = task_list_schedule_to_start.flatten();
+                let complete = CompleteTurn {
+                    decisions,
+                    context,
+                    awaiting,
+                    task_list,
+                    task_list_schedule_to_start,
+                    query_results,
+                    update_results,
+                };
+                (Some(complete), None)
             }
             Err(GiveBack { reason, message, is_lost }) => {
                 // If the turn no longer exists, the refusal of the answer is logged instead.

@@ -28,6 +28,12 @@ impl Decider for Counts {
 
     fn decide(&self, state: &Vec<u64>, window: &Window) -> Decisions {
         assert!(!window.signals().any(|(name, _)| name == "panic"), "as requested");
+        if window.signals().any(|(name, _)| name == "move") {
+            return Decisions::new().move_turns("elsewhere");
+        }
+        if window.signals().any(|(name, _)| name == "stay") {
+            return Decisions::new().move_turns_while_polled("here", Duration::from_secs(5));
+        }
         if window.signals().any(|(name, _)| name == "end") {
             return Decisions::new().succeed(&state.len());
         }
@@ -162,6 +168,30 @@ impl Running {
         let before = story.before(&request);
         request.answer(200, &before).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_can_take_the_turns_of_one_run_only() {
+    let (mut running, mut story) = (Running::start(|host| host.only_workflow("1")).await, Story::new(1));
+    let poll = running.poll().await;
+    assert_eq!(poll.body["workflowId"], "1");
+    poll.answer(200, &story.task()).await;
+    assert_eq!(running.answer(&story, "complete").await.body["poll"]["workflowId"], "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_can_move_later_turns() {
+    let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
+    running.poll().await.answer(200, &story.task()).await;
+    let first = running.answer(&story, "complete").await;
+    assert_eq!((first.body.get("taskList"), first.body.get("taskListScheduleToStart")), (None, None));
+    first.record(story.next("move")).await;
+    let second = running.answer(&story, "complete").await;
+    assert_eq!((&second.body["taskList"], second.body.get("taskListScheduleToStart")), (&json!("elsewhere"), None));
+    second.record(story.next("stay")).await;
+    let third = running.answer(&story, "complete").await;
+    let moved = (&third.body["taskList"], &third.body["taskListScheduleToStart"]);
+    assert_eq!(moved, (&json!("here"), &json!("PT5S")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ use crate::run::{KnownRequest, Run};
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition};
 
-pub use crate::rules::activity::held;
+pub use crate::rules::activity::{HeldState, held, held_state};
 pub use crate::rules::child::PARENT_CLOSED;
 pub use crate::rules::turn::must_hold;
 pub use crate::rules::update::{may_update, may_update_in, speculative_turn, starting_for};

@@ -65,9 +65,10 @@ impl ActivityContext {
         self.trace.iter().flat_map(TraceContext::headers)
     }
 
-    /// Waits until the activity should stop, because its cancellation was requested or it is no longer open. The
-    /// responses to heartbeats report this. Therefore the activity needs a heartbeat timeout or must call
-    /// [`heartbeat`](Self::heartbeat).
+    /// Waits until the activity should stop, because its cancellation was requested or it is no longer open. Heartbeats
+    /// report this, so the activity needs a heartbeat timeout or must call [`heartbeat`](Self::heartbeat). Each
+    /// heartbeat waits at the service until the next one, so that the activity is notified at once and not with the
+    /// next heartbeat. If several nodes share the store, this can take 2 seconds.
     pub async fn canceled(&self) {
         if self.canceled.clone().wait_for(|canceled| *canceled).await.is_err() {
             // The host no longer exists, so no cancellation can arrive.

@@ -12,10 +12,11 @@ use baton_client::tasks::Outcome;
 use baton_client::trace::put_below;
 use baton_client::{Client, Error};
 use baton_history::Payload;
-use futures_util::FutureExt as _;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::{Activity, ActivityContext, ActivityFailure};
@@ -25,6 +26,21 @@ const ANSWER_WAIT: Duration = Duration::from_secs(300);
 
 /// Interval of heartbeats for an activity that sets details but has no heartbeat timeout.
 const DETAILS_EVERY: Duration = Duration::from_secs(10);
+
+/// Minimum interval of heartbeats. Our choice.
+const HEARTBEATS_EVERY_MIN: Duration = Duration::from_millis(10);
+
+/// Maximum interval of heartbeats, however long the heartbeat timeout is. Source: docs/limits.md, the longest time that
+/// a request can wait.
+const HEARTBEATS_EVERY_MAX: Duration = Duration::from_mins(1);
+
+/// Maximum delay of the first heartbeat. Our choice: a cancel request that arrives before the first heartbeat reaches
+/// the activity within this time, and shorter activities send no heartbeat.
+const FIRST_HEARTBEAT: Duration = Duration::from_millis(50);
+
+/// Maximum number of unanswered heartbeats of an activity: one that waits, and the next, which begins before the wait of
+/// the first ends.
+const HEARTBEATS_AT_ONCE: usize = 2;
 
 /// Default time for which activities may continue after the host was asked to stop.
 const DRAIN_WAIT: Duration = Duration::from_secs(30);
@@ -62,6 +78,7 @@ pub struct Host {
     concurrency: usize,
     interval: Option<Duration>,
     drain_wait: Duration,
+    workflow_id: Option<String>,
     activities: HashMap<String, Arc<dyn AnyActivity>>,
 }
 
@@ -69,8 +86,16 @@ impl Host {
     /// Creates a host for one task list of the client's domain.
     pub fn new(client: Client, list: impl Into<String>) -> Self {
         let identity = format!("runner-{}", std::process::id());
-        let (concurrency, interval, drain_wait) = (ACTIVITIES_AT_ONCE, None, DRAIN_WAIT);
-        Self { client, list: list.into(), identity, concurrency, interval, drain_wait, activities: HashMap::new() }
+        Self {
+            client,
+            list: list.into(),
+            identity,
+            concurrency: ACTIVITIES_AT_ONCE,
+            interval: None,
+            drain_wait: DRAIN_WAIT,
+            workflow_id: None,
+            activities: HashMap::new(),
+        }
     }
 
     /// Registers this activity. If an activity of the same type is already registered, replaces it.
@@ -97,6 +122,14 @@ impl Host {
         self
     }
 
+    /// Takes only activities of the run with this workflow id, to debug that run. While the host polls, it gets these
+    /// activities before the other hosts of the list, which continue with all other runs.
+    #[must_use]
+    pub fn only_workflow(mut self, workflow_id: impl Into<String>) -> Self {
+        self.workflow_id = Some(workflow_id.into());
+        self
+    }
+
     /// Sets the identity that the history records for this host. Default: derived from the process id.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
@@ -120,8 +153,9 @@ impl Host {
 
     /// Runs until `stop` resolves, then finishes the activities that it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
-        let Self { client, list, identity, concurrency, interval, drain_wait, activities } = self;
-        let settings = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
+        let Self { client, list, identity, concurrency, interval, drain_wait, workflow_id, activities } = self;
+        let at_once = concurrency;
+        let settings = ExchangeSettings { identity, at_once, interval, workflow_id, ..ExchangeSettings::default() };
         let worker = Arc::new(ActivityWorker { client: client.clone(), list: list.clone(), activities });
         if !exchange::host(client, &list, settings, worker, stop, Some(drain_wait)).await {
             tracing::warn!("some activities did not finish before the host stopped; their timeouts will end them");
@@ -252,7 +286,8 @@ async fn run_activity(
     })
 }
 
-/// Sends heartbeats while an activity runs. Sets `cancel` if the activity should stop.
+/// Sends heartbeats while an activity runs, and sets `cancel` when it should stop. Each heartbeat waits at the service
+/// until the next one, so that a cancel request is noticed at once.
 async fn send_heartbeats(
     client: &Client,
     token: &str,
@@ -264,31 +299,50 @@ async fn send_heartbeats(
     if timeout.is_none() && details.changed().await.is_err() {
         return std::future::pending().await;
     }
-    let every = timeout.map_or(DETAILS_EVERY, |timeout| timeout / 3).max(Duration::from_millis(10));
-    let mut ticks = tokio::time::interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // With a heartbeat timeout, ActivityStarted counts as the first heartbeat. The next one is due after one interval.
-    if timeout.is_some() {
-        ticks.tick().await;
-    }
+    let every = timeout.map_or(DETAILS_EVERY, |timeout| timeout / 3).clamp(HEARTBEATS_EVERY_MIN, HEARTBEATS_EVERY_MAX);
+    let mut due = Instant::now() + timeout.map_or(Duration::ZERO, |_| every.min(FIRST_HEARTBEAT));
+    let mut waiting = FuturesUnordered::new();
     loop {
-        ticks.tick().await;
-        let newest = details.borrow_and_update().clone();
-        // Boxed because few activities send heartbeats. Otherwise the future of every activity would reserve space for
-        // the future of a heartbeat.
-        match Box::pin(client.heartbeat(token, newest)).await {
-            Ok(false) => {}
-            Ok(true) => {
-                cancel.send_replace(true);
+        let answered = tokio::select! {
+            biased;
+            Some(answered) = waiting.next() => answered,
+            () = tokio::time::sleep_until(due), if waiting.len() < HEARTBEATS_AT_ONCE => {
+                due = Instant::now() + every;
+                let newest = details.borrow_and_update().clone();
+                waiting.push(send_heartbeat(client, token, newest, (!context.is_canceled()).then_some(every)));
+                continue;
             }
-            Err(error) if error.is_retryable() => tracing::debug!(%error, "a heartbeat was lost"),
-            Err(error) => {
+        };
+        match answered {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) => drop(cancel.send_replace(true)),
+            Ok(Err(error)) if error.is_retryable() => tracing::debug!(%error, "a heartbeat was lost"),
+            Ok(Err(error)) => {
                 tracing::info!(%error, "the activity is no longer open and should stop");
                 cancel.send_replace(true);
                 return std::future::pending().await;
             }
+            Err(error) => tracing::debug!(%error, "a heartbeat was lost"),
         }
     }
+}
+
+/// Sends a heartbeat in a separate task. If the activity ends while the heartbeat waits, the service answers it when it
+/// has recorded the end. The task receives that answer, so that the connection can be used again.
+fn send_heartbeat(
+    client: &Client,
+    token: &str,
+    details: Option<Payload>,
+    wait: Option<Duration>,
+) -> JoinHandle<Result<bool, Error>> {
+    let (client, token) = (client.clone(), token.to_owned());
+    let beat = async move {
+        match wait {
+            Some(wait) => client.heartbeat_and_wait(&token, details, wait).await.map(|result| result.cancel_requested),
+            None => client.heartbeat(&token, details).await,
+        }
+    };
+    tokio::spawn(beat.in_current_span())
 }
 
 /// Returns the answer to an activity with this outcome.

@@ -104,6 +104,15 @@ async fn an_answer_brings_the_next_activity() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_host_can_take_the_activities_of_one_run_only() {
+    let mut running = Running::start(|host| host.register(activity_fn("double", double)).only_workflow("w")).await;
+    let poll = running.poll().await;
+    assert_eq!(poll.body["workflowId"], "w");
+    poll.answer(200, &with(task("a", "double"), json!({ "input": 4 }))).await;
+    assert_eq!(running.about("a", "success").await.body["poll"]["workflowId"], "w");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_activity_knows_its_attempt_and_the_last_heartbeat() {
     let seen = Arc::new(Mutex::new(None));
     let sees = Arc::clone(&seen);
@@ -203,13 +212,10 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
     let mut running = Running::start(|host| host.register(activity_fn("work", work))).await;
     let given = json!({ "timeouts": { "heartbeat": "PT30S" }, "heartbeatDetails": "details of the last attempt" });
     running.poll().await.answer(200, &with(task("a", "work"), given)).await;
-    let begun = Instant::now();
-    // The first heartbeat is sent after a third of the timeout.
-    while !running.double.has_request() {
-        running.double.step(Duration::from_secs(1)).await;
-    }
-    let beat = running.about("a", "heartbeat").await;
-    assert!(beat.at - begun >= Duration::from_secs(10), "{:?}", beat.at - begun);
+    // The first heartbeat comes soon after the start, and waits until the next.
+    let beat = beats(&mut running).await;
+    let mut last = beat.at;
+    assert_eq!(beat.prefer.as_deref(), Some("wait=10"));
     assert_eq!(
         beat.body,
         json!({ "details": "details of the last attempt" }),
@@ -222,6 +228,9 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
     for details in ["half", "half"] {
         let beat = beats(&mut running).await;
         assert_eq!(beat.body, json!({ "details": details }));
+        let after = beat.at - last;
+        assert!(after >= Duration::from_secs(10) && after < Duration::from_secs(11), "{after:?}");
+        last = beat.at;
         beat.answer(200, &json!({ "cancelRequested": false })).await;
     }
     proceed.notify_one();
@@ -291,6 +300,70 @@ async fn an_activity_that_stops_on_request_is_canceled() {
     beat.answer(200, &json!({ "cancelRequested": true })).await;
     let canceled = running.about("a", "canceled").await;
     assert_eq!(canceled.body["details"], "stopped half-way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_seen_before_the_next_heartbeat_is_due() {
+    let mut running = Running::start(|host| host.register(activity_fn("wait", wait))).await;
+    let given = json!({ "timeouts": { "heartbeat": "PT30S" } });
+    running.poll().await.answer(200, &with(task("a", "wait"), given)).await;
+    let beat = beats(&mut running).await;
+    // From here on, the clock stands still, so that no other heartbeat becomes due.
+    beat.answer(200, &json!({ "cancelRequested": true })).await;
+    let canceled = running.double.next("").await;
+    assert_eq!(canceled.path, "/v1/activity-tasks/a/canceled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_heartbeat_does_not_delay_the_next() {
+    let mut running = Running::start(|host| host.register(activity_fn("wait", wait))).await;
+    let given = json!({ "timeouts": { "heartbeat": "PT30S" } });
+    running.poll().await.answer(200, &with(task("a", "wait"), given)).await;
+    let first = beats(&mut running).await;
+    let second = beats(&mut running).await;
+    let after = second.at - first.at;
+    assert!(after >= Duration::from_secs(10) && after < Duration::from_secs(11), "{after:?}");
+    // Two heartbeats are unanswered, so that no third one is sent.
+    for _ in 0..20 {
+        running.double.step(Duration::from_secs(1)).await;
+    }
+    assert!(!running.double.has_request());
+    first.answer(200, &json!({ "cancelRequested": false })).await;
+    beats(&mut running).await.answer(200, &json!({ "cancelRequested": false })).await;
+    // Each of them can report a cancel request.
+    second.answer(200, &json!({ "cancelRequested": true })).await;
+    running.about("a", "canceled").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_come_each_minute_at_least() {
+    let mut running = Running::start(|host| host.register(activity_fn("wait", wait))).await;
+    let given = json!({ "timeouts": { "heartbeat": "PT1H" } });
+    running.poll().await.answer(200, &with(task("a", "wait"), given)).await;
+    let first = beats(&mut running).await;
+    assert_eq!(first.prefer.as_deref(), Some("wait=60"), "the longest wait of the service");
+    let second = beats(&mut running).await;
+    let after = second.at - first.at;
+    assert!(after >= Duration::from_secs(60) && after < Duration::from_secs(61), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_after_a_cancel_request_do_not_wait() {
+    let (context, mut contexts) = unbounded_channel();
+    let stay = move |it: ActivityContext, (): ()| {
+        let context = context.clone();
+        async move {
+            it.canceled().await;
+            context.send(it).unwrap();
+            std::future::pending::<Result<(), ActivityFailure>>().await
+        }
+    };
+    let mut running = Running::start(|host| host.register(activity_fn("stay", stay))).await;
+    let given = json!({ "timeouts": { "heartbeat": "PT3S" } });
+    running.poll().await.answer(200, &with(task("a", "stay"), given)).await;
+    beats(&mut running).await.answer(200, &json!({ "cancelRequested": true })).await;
+    assert!(contexts.recv().await.unwrap().is_canceled());
+    assert_eq!(beats(&mut running).await.prefer, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -478,7 +551,10 @@ async fn a_stopping_host_waits_for_activities_up_to_its_drain_wait() {
             running.double.step(Duration::from_millis(500)).await;
         }
         assert!(since.elapsed() >= Duration::from_secs(7), "{:?}", since.elapsed());
-        assert!(!running.double.has_request(), "the activity is left to its timeouts");
+        while running.double.has_request() {
+            let path = running.double.next("").await.path;
+            assert!(path.ends_with("/heartbeat"), "the activity is left to its timeouts: {path}");
+        }
         assert!(gone.await.is_err(), "the activity is dropped at its next await");
     }
 }

@@ -14,6 +14,7 @@ mod history;
 mod home;
 mod limits;
 mod moved;
+mod open_activities;
 mod operate;
 mod pages;
 mod process;

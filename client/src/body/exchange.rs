@@ -48,6 +48,8 @@ bodies! {@request
         /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
         /// turns again that it started for `slots` in earlier attempts.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the exchange returns, as for a poll.
+        workflow_id: Option<String>,
     }
     /// An answer to a turn: exactly one of `complete` and `fail`.
     TurnReply {
@@ -89,6 +91,8 @@ bodies! {@request
         /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
         /// activities again that it started for `slots` in earlier attempts.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the exchange returns, as for a poll.
+        workflow_id: Option<String>,
     }
     /// An answer to an activity: exactly one of `success`, `failure` and `canceled`.
     ActivityReply {

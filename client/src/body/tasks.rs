@@ -31,6 +31,9 @@ bodies! {@request
         /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
         /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
+        /// task of that run goes to such a poll before all others.
+        workflow_id: Option<String>,
     }
     /// A poll for an activity task.
     PollActivity {
@@ -42,6 +45,9 @@ bodies! {@request
         /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
         /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
+        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
+        /// task of that run goes to such a poll before all others.
+        workflow_id: Option<String>,
     }
     /// A decider's answer to a turn.
     CompleteTurn {
@@ -62,6 +68,12 @@ bodies! {@request
         )]
         #[at_most(AWAITING_MAX)]
         awaiting: Vec<String>,
+        /// Task list for later turns of the run; the list does not change by default. A turn that is already scheduled
+        /// stays on its list.
+        task_list: Option<String>,
+        /// Maximum time for which a turn waits on that list for a decider. If a turn waits longer, or times out on the
+        /// list, later turns wait on the previous list again. Without it, the change is permanent.
+        task_list_schedule_to_start: Option<Duration>,
         /// Results of the task's queries, based on the state after these decisions. At most 1,000.
         #[serde(
             default,
@@ -226,6 +238,9 @@ answers! {
     HeartbeatResult {
         /// True if the activity should stop.
         cancel_requested: bool,
+        /// True if an operator has paused the activity or its run. The runner may continue and answer.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        paused: bool,
     }
 }
 

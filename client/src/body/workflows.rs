@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use history::event::{ChildPolicy, DeciderTimeout};
-use history::{Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, Status, Timestamp};
+use history::{CallerName, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -145,6 +145,10 @@ answers! {
         scheduled_at: Timestamp,
         /// Time when a runner took the activity; absent while the activity waits for a runner.
         started_at: Option<Timestamp>,
+        /// Identity of the runner that has it, from the runner's poll.
+        identity: Option<String>,
+        /// Name of that runner's credential.
+        by: Option<CallerName>,
         /// Number of the current or next attempt: 1, 2, 3, …
         attempt: u32,
         /// Maximum number of attempts, from the retry policy; absent without a limit or a policy.
@@ -158,8 +162,12 @@ answers! {
         /// Pause of the activity; absent if it is not paused. A paused activity is not dispatched until an operator
         /// retries, resumes, completes or fails it.
         paused: Option<PausedActivity>,
-        /// Time of the last heartbeat of the activity's runner.
+        /// Time of the last heartbeat, of this attempt or an earlier one.
         last_heartbeat_at: Option<Timestamp>,
+        /// Details of that heartbeat. Only for callers that may see payloads. Absent if the details of all activities
+        /// together exceed 1 MiB, for those that do not fit.
+        #[serde(default, deserialize_with = "history::payload_present")]
+        heartbeat_details: Option<Payload>,
         /// Limits of its task list that hold it back while it waits; absent if it only waits for a runner.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<WaitsBehind>,
@@ -203,7 +211,7 @@ answers! {
         run_id: Uuid,
         /// Workflow type.
         workflow_type: String,
-        /// Task list that the deciders of the run poll.
+        /// Task list of its next turns.
         task_list: String,
         /// Status of the run: `open`, or its close status.
         status: Status,
@@ -259,6 +267,9 @@ answers! {
         version: EventId,
         /// Event id of the run's newest event.
         history_length: EventId,
+        /// Context that the decider stored with its newest answer that had one. Only for callers that may see payloads.
+        #[serde(default, deserialize_with = "history::payload_present")]
+        context: Option<Payload>,
         /// State of the run's turn: `none`, `waiting` for a decider, or `started` by a decider.
         turn: String,
         /// Limits of its task list that hold the waiting turn back; absent if it only waits for a decider.

@@ -118,6 +118,7 @@ struct ExchangeRequest<'a> {
     updates: Option<usize>,
     poll_id: &'a str,
     attempt: Option<u32>,
+    workflow_id: Option<&'a str>,
 }
 
 impl<K: TaskKind, C> Exchanges<K, C> {
@@ -299,6 +300,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             updates: self.settings.updates,
             poll_id: &poll.id,
             attempt: (!is_first).then_some(poll.attempt),
+            workflow_id: self.settings.workflow_id.as_deref(),
         };
         let wait = if poll.slots.is_empty() { Duration::ZERO } else { WAIT_AT_ONCE };
         let (number, news_sender) = (self.number, self.news_sender.clone());

@@ -50,6 +50,8 @@ pub struct ExchangeSettings {
     pub updates: Option<usize>,
     /// Minimum time between taking two tasks.
     pub interval: Option<Duration>,
+    /// Workflow id of the only run whose tasks the host takes; `None` for the tasks of all runs.
+    pub workflow_id: Option<String>,
 }
 
 /// An answer to a task.

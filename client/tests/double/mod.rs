@@ -31,6 +31,8 @@ pub struct Double {
 pub struct Request {
     pub path: String,
     pub body: Value,
+    /// The request's `Prefer` header, such as `wait=10`.
+    pub prefer: Option<String>,
     /// Time of arrival.
     pub at: Instant,
     stream: TcpStream,
@@ -210,13 +212,13 @@ fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let answers = body["answers"].as_array().cloned().unwrap_or_default();
     assert!(answers.len() < 2, "tests answer one at a time");
     let Some(Value::Object(answer)) = answers.into_iter().next() else {
-        let poll = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
+        let poll = poll(&["identity", "pollId", "attempt", "queries", "updates", "workflowId"]);
         return (format!("{list}/{side}/poll"), poll, Exchange { has_answer: false, slot });
     };
     let token = answer["token"].as_str().unwrap().to_owned();
     let (verb, mut said) = answer.into_iter().find(|(name, _)| name != "token").unwrap();
     if slot.is_some() {
-        said["poll"] = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
+        said["poll"] = poll(&["identity", "pollId", "attempt", "queries", "updates", "workflowId"]);
     }
     (format!("/v1/{side}-tasks/{token}/{verb}"), said, Exchange { has_answer: true, slot })
 }
@@ -243,9 +245,12 @@ async fn read(mut stream: TcpStream) -> Option<Request> {
     let path = head.split(' ').nth(1)?.to_owned();
     let body = serde_json::from_slice(&request[begin..]).unwrap_or_default();
     let at = Instant::now();
+    let headers = head.lines().filter_map(|line| line.split_once(": "));
+    let prefer =
+        headers.filter(|(name, _)| name.eq_ignore_ascii_case("prefer")).map(|(_, value)| value.to_owned()).next();
     if path.ends_with("/exchange") {
         let (path, body, exchange) = shown(&path, &body);
-        return Some(Request { path, body, at, stream, exchange: Some(exchange) });
+        return Some(Request { path, body, prefer, at, stream, exchange: Some(exchange) });
     }
-    Some(Request { path, body, at, stream, exchange: None })
+    Some(Request { path, body, prefer, at, stream, exchange: None })
 }

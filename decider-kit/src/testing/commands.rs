@@ -18,22 +18,16 @@ pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
 
 /// Returns the command that answers a turn with updates to judge. The turn may be speculative.
 pub(super) fn judged(turn: AnsweredTurn, proposed: Vec<ProposedUpdate>, decisions: Decisions) -> Command {
-    let Decisions { decisions, context, awaiting, updates: answers, given_back } = decisions;
+    let Decisions { decisions, context, awaiting, moves, updates: answers, given_back } = decisions;
+    let answer = TurnAnswer { decisions, context, awaiting, next_task_list: moves, ..TurnAnswer::default() };
     let held = match &turn {
         AnsweredTurn::Held(held) => *held,
         // The ids are unused: a speculative turn that is given back is not recorded.
         AnsweredTurn::Speculative { .. } => TurnId { scheduled_event_id: 0, started_event_id: 0 },
     };
     match given_back {
-        None if answers.is_empty() && matches!(turn, AnsweredTurn::Held(_)) => {
-            Command::complete(held, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() })
-        }
-        None => Command::AnswerUpdates {
-            turn,
-            proposed,
-            answers,
-            rest: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
-        },
+        None if answers.is_empty() && matches!(turn, AnsweredTurn::Held(_)) => Command::complete(held, answer),
+        None => Command::AnswerUpdates { turn, proposed, answers, rest: Box::new(answer) },
         Some(it) => Command::FailTurn { turn: held, reason: Some(it.reason), details: Some(payload(&it.message)) },
     }
 }

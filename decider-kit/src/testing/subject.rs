@@ -215,10 +215,14 @@ pub(super) fn describe(decisions: &Decisions) -> String {
     });
     let context = decisions.context.iter().map(|context| format!("  context {context}"));
     let awaiting = decisions.awaiting.iter().map(|name| format!("  awaits `{name}`"));
+    let moves = decisions.moves.iter().map(|list| match list.schedule_to_start {
+        None => format!("  moves turns to `{}`", list.task_list),
+        Some(wait) => format!("  moves turns to `{}`, until one waits {wait}", list.task_list),
+    });
     let given_back =
         decisions.given_back.iter().map(|it| format!("  returns the turn ({}): {}", it.reason, it.message));
     let updates =
         decisions.updates.iter().map(|answer| format!("  update `{}`: {:?}", answer.update_id, answer.verdict));
-    let lines: Vec<_> = lines.chain(context).chain(awaiting).chain(updates).chain(given_back).collect();
+    let lines: Vec<_> = lines.chain(context).chain(awaiting).chain(moves).chain(updates).chain(given_back).collect();
     if lines.is_empty() { "  nothing".to_owned() } else { lines.join("\n") }
 }

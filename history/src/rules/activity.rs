@@ -89,6 +89,33 @@ pub fn held(run: &Run, task: TaskId) -> Result<&PendingActivity, Fault> {
     activity.filter(|activity| activity.task(task.scheduled_event_id) == Some(task)).ok_or(Fault::ActivityClosed)
 }
 
+/// State of an activity that a runner holds, as heartbeats report it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldState {
+    /// True if the activity should stop.
+    pub cancel_requested: bool,
+    /// True if an operator has paused the activity or its run. The runner may still answer.
+    pub paused: bool,
+}
+
+impl HeldState {
+    /// Returns true if a runner that knows the state `known` must be notified of this state.
+    pub fn is_news_to(self, known: Self) -> bool {
+        self.cancel_requested || (self.paused && !known.paused)
+    }
+}
+
+/// Returns the state of an activity that a runner holds.
+///
+/// # Errors
+///
+/// As for [`held`].
+pub fn held_state(run: &Run, task: TaskId) -> Result<HeldState, Fault> {
+    let activity = held(run, task)?;
+    let paused = activity.paused.is_some() || run.paused.is_some();
+    Ok(HeldState { cancel_requested: activity.cancel_event_id.is_some(), paused })
+}
+
 pub(crate) fn not_scheduled(
     it: &ScheduleActivity,
     cause: ActivityScheduleFailedCause,

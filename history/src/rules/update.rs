@@ -148,6 +148,7 @@ impl Transition {
             AnsweredTurn::Speculative { .. } => {}
         }
         rest.validate(&self.run)?;
+        rest.next_task_list.as_ref().map_or(Ok(()), |to| self.may_move(to))?;
         validate_answers(answers)?;
         let mut accepts = false;
         for answer in answers {

@@ -2,6 +2,7 @@
 
 use client::body::{Described, ListWithoutPollers, OpenActivity};
 use history::event::{ActivityPausedCause, ChildPolicy};
+use history::{Payload, Timestamp};
 
 use super::limits::behind;
 
@@ -46,6 +47,7 @@ pub(super) fn lines(run: &Described) -> String {
         lines.push(format!("paused     since {}{by}{clocks}{why}", pause.at));
     }
     lines.extend(flags(run));
+    lines.extend(run.context.as_ref().map(|context| format!("context    {}", beginning(context))));
     lines.extend(run.awaiting.iter().map(|name| format!("awaits     signal `{name}`")));
     lines.extend(run.closed_at.map(|at| format!("closed     {at}")));
     if let (Some(policy), Some(attempt)) = (&run.retry, run.attempt) {
@@ -63,14 +65,15 @@ pub(super) fn lines(run: &Described) -> String {
     }));
     lines.extend(run.open_activities.iter().map(|it| {
         let state = match (it.started_at, it.next_attempt_at) {
+            (Some(at), _) if it.paused.is_some() => format!("paused, {}", started(it, at)),
             _ if it.paused.is_some() => "paused".to_owned(),
-            (Some(_), _) => "started".to_owned(),
+            (Some(at), _) => started(it, at),
             (None, Some(at)) => format!("next attempt at {at}"),
             (None, None) => behind(&it.behind, &it.task_list).unwrap_or_else(|| "waiting for a runner".to_owned()),
         };
-        let tried = tried(it);
+        let (tried, progress) = (tried(it), progress(it));
         let (id, kind, list) = (&it.activity_id, &it.activity_type, &it.task_list);
-        format!("activity   {id} ({kind}) on {list}: {state}{tried}")
+        format!("activity   {id} ({kind}) on {list}: {state}{tried}{progress}")
     }));
     lines.extend(
         run.open_updates.iter().map(|it| format!("update     {} ({}): accepted, not completed", it.update_id, it.name)),
@@ -95,6 +98,33 @@ pub(super) fn lines(run: &Described) -> String {
         format!("next       {}  {}{name}{of}", it.at, it.kind)
     }));
     shown(&lines)
+}
+
+/// Maximum number of characters of a payload in a line. Our choice: more would hide the other lines.
+const PAYLOAD_CHARS_MAX: usize = 500;
+
+/// Returns the beginning of a payload's JSON. `--json` prints all of it.
+fn beginning(payload: &Payload) -> String {
+    let text = payload.to_string();
+    match text.char_indices().nth(PAYLOAD_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// Describes the runner that has an activity.
+fn started(activity: &OpenActivity, at: Timestamp) -> String {
+    let identity = activity.identity.as_ref().map(|identity| format!(" by {identity}")).unwrap_or_default();
+    let credential = activity.by.as_ref().map(|by| format!(" (credential {by})")).unwrap_or_default();
+    format!("started {at}{identity}{credential}")
+}
+
+/// Describes the last heartbeat of an activity.
+fn progress(activity: &OpenActivity) -> String {
+    let Some(at) = activity.last_heartbeat_at else { return String::new() };
+    let details =
+        activity.heartbeat_details.as_ref().map(|details| format!(": {}", beginning(details))).unwrap_or_default();
+    format!("; last heartbeat {at}{details}")
 }
 
 /// Joins lines. Line breaks and control characters within a line are escaped.
@@ -192,7 +222,12 @@ mod tests {
                 "scheduledAt": at, "cancelRequested": false, "attempt": 2, "maximumAttempts": 3, "timeouts": {},
                 "lastFailure": { "at": at, "reason": "carrier-busy" },
                 "nextAttemptAt": "2026-01-01T00:01:00.000Z",
+            }, {
+                "activityId": "bill", "activityType": "bill", "taskList": "PCI", "scheduledEventId": 10,
+                "scheduledAt": at, "cancelRequested": false, "attempt": 1, "startedAt": at, "identity": "rack-7",
+                "by": "pci", "lastHeartbeatAt": "2026-01-01T00:02:00.000Z", "heartbeatDetails": { "page": 7 },
             }],
+            "context": { "step": 3 },
             "noPollers": [
                 { "taskList": "orders", "decider": true, "since": at },
                 { "taskList": "carriers", "decider": false, "since": at },
@@ -225,10 +260,13 @@ cancel     requested
 retrying   activity ship, attempt 2 of 3; last failure at {at}: carrier-busy
 repeating  activity charge has succeeded, but event 11 schedules it again with the same type and input; 2 times in \
 total; if the decider treats its window as the whole history, poll with history `full`
+context    {{\"step\":3}}
 awaits     signal `approve`
 continues  run {run}
 branched   from run {run} of order-0, event 2
 activity   ship (ship) on carriers: next attempt at 2026-01-01T00:01:00.000Z, attempt 2 of 3
+activity   bill (bill) on PCI: started {at} by rack-7 (credential pci); last heartbeat 2026-01-01T00:02:00.000Z: \
+{{\"page\":7}}
 child      a: started; is terminated if this run closes first
 child      b: starting; continues if this run closes first
 outbox     start-child for event 9, 3 attempts
@@ -309,6 +347,13 @@ next       {at}  TimerExpired `t` of event 6"
             shown(json!({ "failing": failing })),
             format!("failing    turn: lost 2 times in a row since {at}, last by event 11: timed out (StartToClose)")
         );
+    }
+
+    #[test]
+    fn a_long_payload_is_cut_after_500_characters() {
+        let payload = |chars: usize| Payload::of(&"ä".repeat(chars)).unwrap();
+        assert_eq!(beginning(&payload(498)), payload(498).to_string());
+        assert_eq!(beginning(&payload(499)), format!("\"{}…", "ä".repeat(499)));
     }
 
     #[test]

@@ -250,7 +250,7 @@ impl Engine {
             changing_limits: tokio::sync::Mutex::default(),
             unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());
-        let lookup = part!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);
+        let lookup = part!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers, watchers]);
         let views = part!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);
         let request_reply = part!(riders::task::RequestReply [
             runs, lists, riders, lookup, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics, traces,
@@ -265,7 +265,8 @@ impl Engine {
         runs.set_executor(Arc::downgrade(&run_context) as _);
         background.keeps(Arc::downgrade(&run_context) as _);
         let tasks = part!(tasks::Tasks [
-            runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, mint, background
+            runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, watchers, mint,
+            background
         ]);
         let schedules = part!(schedules::Scheduler [
             runs, commands, store, registry, marks, agenda, ids, clock, metrics

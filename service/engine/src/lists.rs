@@ -153,8 +153,19 @@ impl OnList {
         self.task().map_or(0, |task| task.priority)
     }
 
+    /// Returns the workflow id of the entry's run.
+    fn workflow_id(&self) -> &str {
+        match self {
+            Self::Task(task) => &task.key.workflow_id,
+            Self::Riders(riders) => &riders.key.workflow_id,
+        }
+    }
+
     /// Returns true if the poller can handle the entry.
     fn is_for(&self, taker: &Taker) -> bool {
+        if taker.workflow_id.as_deref().is_some_and(|id| id != self.workflow_id()) {
+            return false;
+        }
         match self {
             Self::Task(_) => true,
             Self::Riders(riders) => taker.takes(riders.kind),
@@ -175,6 +186,8 @@ pub(crate) struct Taker {
     pub(crate) updates: usize,
     /// Id of this attempt of the poll; `None` if the poll has no id.
     pub(crate) poll: Option<PollId>,
+    /// Workflow id of the only run whose tasks the poller takes; `None` if it takes the tasks of all runs.
+    pub(crate) workflow_id: Option<Arc<str>>,
 }
 
 impl Taker {

@@ -3,6 +3,7 @@
 mod answers;
 mod elsewhere;
 mod events;
+mod heartbeat;
 pub(crate) mod slots;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::base::admission::count_waiting;
 use crate::base::admission::open_runs::OpenRuns;
 use crate::base::background::Background;
 use crate::base::token::Mint;
+use crate::base::watch::Watchers;
 use crate::commit::read::RunReader;
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::lists::hand_out::TaskLists;
@@ -184,6 +186,7 @@ pub struct Tasks {
     pub(crate) registry: Arc<Registry>,
     pub(crate) open_runs: Arc<OpenRuns>,
     pub(crate) nodes: Arc<Nodes>,
+    pub(crate) watchers: Arc<Watchers>,
     pub(crate) mint: Arc<Mint>,
     pub(crate) background: Arc<Background>,
 }
@@ -271,6 +274,9 @@ impl Tasks {
             count_waiting()?;
         }
         self.lists.seek(&list);
+        if poll.wait.is_zero() {
+            Box::pin(self.lists.seek_run_once(&list, &taker)).await;
+        }
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
         let (wait, deadline) = (poll.wait, Instant::now() + poll.wait);
         Ok(Box::new(PollUnderWay { list, taker, wait, deadline, lost: lost.map(Box::new), _polling: polling }))
@@ -306,13 +312,14 @@ impl Tasks {
                 Err(refusal) => return Err(refusal),
             }
         };
-        if !poll.wait.is_zero() {
+        if !poll.wait.is_zero() && poll.taker.workflow_id.is_none() {
             self.lists.seek_waiting(&poll.list);
         }
         tokio::select! {
             biased;
             answer = &mut waiting.answer => return Ok(answer.ok()),
             () = &mut deadline => {}
+            () = self.lists.seek_run(&poll.list, &poll.taker) => {}
             () = self.background.stopped() => {}
         }
         Ok(waiting.end().await)

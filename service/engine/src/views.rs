@@ -89,7 +89,7 @@ impl Views {
             tokio::select! {
                 biased;
                 () = watching.closed(run_id) => {}
-                () = self.watch_others(at) => {}
+                () = self.lookup.watch_others(at) => {}
                 () = self.background.stopped() => {}
                 () = tokio::time::sleep(wait) => {}
             }

@@ -5,12 +5,13 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::OperatorAction;
 use history::{
-    Branched, CloseReason, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity, PendingActivity,
-    Repeated, Run, RunPause, Timestamp, UpcomingChange, UpcomingKind,
+    Branched, CloseReason, DeadlineKind, Effect, EventKind, Payload, Repeated, Run, RunPause, Timestamp,
+    UpcomingChange, UpcomingKind,
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
 use super::limits;
+use super::open_activities::open_activities;
 use super::workflows::{Awaited, run_ref};
 use crate::http::{Answer, Refused, json};
 use engine::{Engine, EventRange, HeldTask, Refusal, RunRef, RunState, SeenVersion, Unpolled};
@@ -33,10 +34,14 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let repeating = repeating(&engine, &at, &described.run).await?;
     let unpolled = engine.pollers().unpolled(&at.domain, &described.run);
     let closed = close_reason(&engine, &at, &described.run).await?;
-    let mut body = render(&described, (failing, repeating), unpolled, engine.clock().now());
+    let sees_payloads = caller.sees_payloads(&domain);
+    let activities = open_activities(&engine, &at, &described, sees_payloads).await?;
+    let mut body = render(&described, (failing, repeating), unpolled, activities, engine.clock().now());
     (body.reason, body.details_line) = (closed.reason, closed.details);
     add_held_back(&engine, &at, &described.run, &mut body);
-    if !caller.sees_payloads(&domain) {
+    if sees_payloads {
+        body.context = context(&engine, &at, &described.run).await?;
+    } else {
         redact_payloads(&mut body);
     }
     let response = json(StatusCode::OK, &body);
@@ -47,6 +52,7 @@ fn render(
     described: &RunState,
     (failing, repeating): (Option<body::FailingTurns>, Option<body::RepeatedActivities>),
     unpolled: Vec<Unpolled>,
+    open_activities: Vec<body::OpenActivity>,
     now: Timestamp,
 ) -> body::Described {
     let RunState { run, heartbeats, owed, reset_as } = described;
@@ -56,7 +62,6 @@ fn render(
         (None, Some(_)) => "waiting",
         (None, None) => "none",
     };
-    let open_activities = run.activities.iter().map(|(id, activity)| open_activity(*id, activity, heartbeats));
     let open_timers = run.timers.iter().map(|(timer_id, timer)| body::OpenTimer {
         timer_id: timer_id.clone(),
         scheduled_event_id: timer.scheduled_event_id,
@@ -78,7 +83,7 @@ fn render(
         workflow_id: started.workflow_id.clone(),
         run_id: started.run_id,
         workflow_type: started.workflow_type.clone(),
-        task_list: started.task_list.clone(),
+        task_list: run.next_turn_list().to_owned(),
         status: run.status,
         started_at: started.at,
         closed_at: run.closed_at,
@@ -105,8 +110,9 @@ fn render(
         version: run.version,
         history_length: run.last_event_id,
         turn: turn.to_owned(),
+        context: None,
         behind: Vec::new(),
-        open_activities: open_activities.collect(),
+        open_activities,
         open_timers: open_timers.collect(),
         open_children: open_children.collect(),
         open_updates: open_updates.collect(),
@@ -134,32 +140,6 @@ fn branched_from(branched: &Branched) -> body::BranchedFrom {
     body::BranchedFrom { run_id, event_id, workflow_id }
 }
 
-fn open_activity(
-    scheduled_event_id: EventId,
-    activity: &PendingActivity,
-    heartbeats: &[Heartbeat],
-) -> body::OpenActivity {
-    body::OpenActivity {
-        activity_id: activity.activity_id.clone(),
-        activity_type: activity.activity_type.clone(),
-        task_list: activity.task_list.clone(),
-        scheduled_event_id,
-        scheduled_at: activity.scheduled_at,
-        started_at: activity.held_since(),
-        attempt: activity.attempt(),
-        maximum_attempts: activity.retry.as_ref().and_then(|retry| retry.maximum_attempts),
-        next_attempt_at: activity.not_before(),
-        last_failure: activity.last_failure().cloned(),
-        cancel_requested: activity.cancel_event_id.is_some(),
-        paused: activity.paused.as_deref().map(paused),
-        last_heartbeat_at: heartbeats
-            .iter()
-            .find(|beat| beat.scheduled_event_id == scheduled_event_id)
-            .map(|beat| beat.at),
-        behind: Vec::new(),
-    }
-}
-
 pub(super) fn deadline(run: &Run, coming: UpcomingChange) -> body::Deadline {
     let (what, scheduled_event_id) = coming_words(coming.what);
     let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
@@ -175,9 +155,26 @@ fn redact_payloads(body: &mut body::Described) {
     if let Some(failing) = &mut body.failing {
         failing.details = None;
     }
+    // Contexts and details of heartbeats are not even read.
     for failure in body.open_activities.iter_mut().filter_map(|activity| activity.last_failure.as_mut()) {
         failure.details = None;
     }
+}
+
+/// Returns the newest context of a run's decider, from the event that contains it.
+async fn context(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<Payload>, Refused> {
+    let Some(event_id) = run.context_event_id else { return Ok(None) };
+    let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
+    let page = EventRange { after: event_id - 1, limit: 1, ..EventRange::default() };
+    let events = match engine.views().history(&at, &page).await {
+        Ok(page) => page.events,
+        Err(Refusal::Corrupt { .. }) => Vec::new(),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    Ok(events.into_iter().next().and_then(|event| match event.kind {
+        EventKind::DeciderCompleted(it) => it.context,
+        _ => None,
+    }))
 }
 
 /// Returns a summary of the activities that were scheduled again although they had succeeded. The id of the newest such
@@ -247,11 +244,6 @@ fn owed_effect(effect: &Effect) -> body::OutboxEffect {
 fn paused_run(pause: &RunPause) -> body::PausedRun {
     let OperatorAction { identity, reason } = pause.operator.clone();
     body::PausedRun { at: pause.at, stop_clocks: pause.stops_clock, event_id: pause.event_id, identity, reason }
-}
-
-fn paused(paused: &PausedActivity) -> body::PausedActivity {
-    let OperatorAction { identity, reason } = paused.operator.clone();
-    body::PausedActivity { at: paused.at, cause: paused.cause, event_id: paused.event_id, identity, reason }
 }
 
 fn coming_words(what: UpcomingKind) -> (&'static str, Option<u64>) {

@@ -14,12 +14,14 @@ use client::body::{self, AnswerReceipt, Exchanged, SlotTask};
 use futures_util::future::{BoxFuture, JoinAll, join_all};
 use futures_util::stream::{self, BoxStream};
 use history::limits::EXCHANGE_ANSWERS_MAX;
-use history::{CallerName, Command, Fault, TurnAnswer};
+use history::{CallerName, Command, Fault};
 use memchr::memchr2;
 use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
-use super::tasks::{activity_body, bytes_of, is_full, outcome, turn_body, unpolled_by, update_answers, warnings};
+use super::tasks::{
+    activity_body, bytes_of, completion, is_full, outcome, turn_body, unpolled_by, update_answers, warnings,
+};
 use crate::access::{Caller, Level};
 use crate::http::{
     Answer, AppState, AuditEach, Json, PeerPresence, Refused, TURN_BYTES_MAX, bytes_of_json, names_accepted,
@@ -191,8 +193,7 @@ impl Exchange {
         let turn = token.turn;
         let (command, results, updates) = match (complete, fail) {
             (Some(complete), None) => {
-                let body::CompleteTurn { decisions, context, awaiting, query_results, update_results } = complete;
-                let answer = TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() };
+                let (answer, query_results, update_results) = completion(complete)?;
                 (Command::complete(turn, answer), query_results, update_answers(update_results)?)
             }
             (None, Some(fail)) => {
@@ -253,6 +254,7 @@ pub(super) async fn turns(
         updates,
         poll_id,
         attempt,
+        workflow_id,
     } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/decider/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Decider };
@@ -270,6 +272,7 @@ pub(super) async fn turns(
         poll_id,
         attempt,
         by,
+        workflow_id,
     };
     let mut slots = exchange.slots((max_tasks, slots), &poll, !answers.is_empty()).await?;
     let receipt =
@@ -285,12 +288,12 @@ pub(super) async fn activities(
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
 ) -> Answer {
     let (State(engine), Path([domain, list]), _, ResponsePreferences { wait, lines }, caller, peer) = on;
-    let body::ExchangeActivities { answers, max_tasks, slots, identity, poll_id, attempt } = asked;
+    let body::ExchangeActivities { answers, max_tasks, slots, identity, poll_id, attempt, workflow_id } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Runner };
     exchange.must_have_share(answers.len())?;
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
-    let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
+    let poll = Poll { wait: at_most, identity, poll_id, attempt, by, workflow_id, ..Poll::default() };
     let mut slots = exchange.slots((max_tasks, slots), &poll, !answers.is_empty()).await?;
     let receipt = async |it: body::ActivityReply| {
         exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await

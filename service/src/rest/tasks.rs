@@ -1,10 +1,14 @@
 //! Polls for tasks, and answers to tasks.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use client::body;
+use history::admit::HeldState;
+use history::event::TurnList;
 use history::limits::KNOWN_QUERIES_MAX;
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer, Warning};
 use serde::Serialize;
@@ -12,6 +16,7 @@ use serde::Serialize;
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, POLL_BYTES_MAX, PeerPresence, Refused, TURN_BYTES_MAX, json, task_response};
+use engine::admission::count_waiting;
 use engine::{ActivityTask, DeciderTask, Engine, PendingQuery, Poll, QueryOutcome, Unpolled};
 
 pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
@@ -158,7 +163,16 @@ type OnPoll = (AppState, Path<2>, NoQuery, PreferWait, Caller, PeerPresence);
 
 pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
     let (State(engine), Path([domain, list]), _, PreferWait(wait), caller, peer) = on;
-    let body::PollDecider { identity, history, max_events: events_max, queries, updates, poll_id, attempt } = poll;
+    let body::PollDecider {
+        identity,
+        history,
+        max_events: events_max,
+        queries,
+        updates,
+        poll_id,
+        attempt,
+        workflow_id,
+    } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll {
         wait: at_most,
@@ -172,6 +186,7 @@ pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider,
         poll_id,
         attempt,
         by: caller.by(),
+        workflow_id,
     };
     let delivery = peer.take(engine.tasks().poll_decider(&domain, &list, poll)).await?;
     let render = |(task, receipt)| task_response(bytes_of(&turn_body(task)), receipt);
@@ -181,8 +196,9 @@ pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider,
 
 pub(super) async fn poll_activity(on: OnPoll, Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>) -> Answer {
     let (State(engine), Path([domain, list]), _, PreferWait(wait), caller, peer) = on;
-    let body::PollActivity { identity, poll_id, attempt } = poll;
-    let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
+    let body::PollActivity { identity, poll_id, attempt, workflow_id } = poll;
+    let (at_most, by) = (wait.unwrap_or(WAIT_MAX), caller.by());
+    let poll = Poll { wait: at_most, identity, poll_id, attempt, by, workflow_id, ..Poll::default() };
     let delivery = peer.take(engine.tasks().poll_activity(&domain, &list, poll)).await?;
     let render = |(task, receipt)| task_response(bytes_of(&activity_body(task)), receipt);
     let none = || no_task(&engine, &domain, &caller);
@@ -210,9 +226,34 @@ async fn answer_turn(
 }
 
 pub(super) async fn complete_turn(on: OnTask, Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>) -> Answer {
-    let body::CompleteTurn { decisions, context, awaiting, query_results, update_results } = complete;
-    let command = |turn| Command::complete(turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() });
-    answer_turn(on, command, query_results, update_results).await
+    let (answer, query_results, update_results) = completion(complete)?;
+    answer_turn(on, |turn| Command::complete(turn, answer), query_results, update_results).await
+}
+
+/// Splits a decider's answer into the answer for the engine and the results of queries and updates.
+pub(super) fn completion(
+    complete: body::CompleteTurn,
+) -> Result<(TurnAnswer, Vec<body::QueryResult>, Vec<body::UpdateResult>), Refused> {
+    let body::CompleteTurn {
+        decisions,
+        context,
+        awaiting,
+        task_list,
+        task_list_schedule_to_start: schedule_to_start,
+        query_results,
+        update_results,
+    } = complete;
+    let next_task_list = match (task_list, schedule_to_start) {
+        (Some(task_list), schedule_to_start) => Some(TurnList { task_list, schedule_to_start }),
+        (None, None) => None,
+        (None, Some(_)) => {
+            let (field, problem) =
+                ("taskListScheduleToStart", "requires `taskList`; name the list or omit the timeout");
+            return Err(Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() }.into());
+        }
+    };
+    let answer = TurnAnswer { decisions, context, awaiting, next_task_list, ..TurnAnswer::default() };
+    Ok((answer, query_results, update_results))
 }
 
 pub(super) async fn fail_turn(on: OnTask, Json(fail): Json<body::FailTurn>) -> Answer {
@@ -252,9 +293,16 @@ pub(super) async fn heartbeat(
     State(engine): AppState,
     Path([token]): Path<1>,
     _: NoQuery,
+    PreferWait(wait): PreferWait,
+    peer: PeerPresence,
     Json(beat): Json<body::Heartbeat>,
 ) -> Answer {
     let token = engine.tasks().activity_token(&token)?;
-    let cancel_requested = engine.tasks().heartbeat(&token, beat.details).await?;
-    Ok(json(StatusCode::OK, &body::HeartbeatResult { cancel_requested }))
+    // A heartbeat is never refused because too many requests wait. It is then answered at once.
+    let wait = wait.map(|wait| if !wait.is_zero() && count_waiting().is_err() { Duration::ZERO } else { wait });
+    let at_most = wait.unwrap_or_default();
+    let HeldState { cancel_requested, paused } =
+        engine.tasks().heartbeat_and_wait(&token, beat.details, at_most, peer.left()).await?;
+    let response = json(StatusCode::OK, &body::HeartbeatResult { cancel_requested, paused });
+    Ok(with_wait_applied(response, wait))
 }

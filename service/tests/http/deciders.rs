@@ -299,3 +299,76 @@ async fn a_token_of_the_other_kind_of_task_is_refused_with_advice() {
         "the token belongs to an activity task, expected a decider task"
     );
 }
+
+/// Answers a turn with these members, and returns the response.
+async fn answer(api: &Api, turn: &Value, answer: Value) -> crate::support::Answer {
+    api.post(&format!("{}/complete", turn_path(turn)), &answer).await
+}
+
+/// Polls a turn of this list; `None` if none waits.
+async fn turn_of(api: &Api, list: &str) -> Option<Value> {
+    let poll = Ask::post(&format!("/v1/domains/default/task-lists/{list}/decider/poll"), &json!({}));
+    let answer = api.ask(poll.header("prefer", "wait=0")).await;
+    (answer.status.as_u16() == 200).then(|| answer.json(200))
+}
+
+async fn signal_w(api: &Api) {
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+}
+
+#[tokio::test]
+async fn an_answer_moves_later_turns_to_another_list() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let first = api.turn().await;
+    // A turn that is already scheduled stays on its list.
+    signal_w(&api).await;
+    answer(&api, &first, json!({ "taskList": "here" })).await.json(200);
+    let second = api.turn().await;
+    answer(&api, &second, json!({})).await.json(200);
+    signal_w(&api).await;
+    assert!(turn_of(&api, "deciders").await.is_none());
+    let third = turn_of(&api, "here").await.unwrap();
+    assert_eq!(third["taskList"], "here");
+    let described = api.get(&format!("{WORKFLOWS}/w")).await.json(200);
+    assert_eq!(described["taskList"], "here");
+    // Back by an exchange.
+    let path = "/v1/domains/default/task-lists/here/decider/exchange";
+    let reply = json!({ "token": third["token"], "complete": { "taskList": "deciders" } });
+    let exchange = Ask::post(path, &json!({ "answers": [reply], "maxTasks": 0 })).header("prefer", "wait=0");
+    assert_eq!(api.ask(exchange).await.json(200)["receipts"], json!([{}]));
+    signal_w(&api).await;
+    assert!(turn_of(&api, "here").await.is_none());
+    assert!(turn_of(&api, "deciders").await.is_some());
+}
+
+#[tokio::test]
+async fn turns_return_to_the_previous_list_if_one_waits_too_long() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let moves = json!({ "taskList": "here", "taskListScheduleToStart": "PT5S" });
+    answer(&api, &api.turn().await, moves).await.json(200);
+    signal_w(&api).await;
+    api.clock.advance(history::Duration::from_secs(5));
+    let turn = api.turn().await;
+    assert_eq!((&turn["taskList"], &turn["attempt"]), (&json!("deciders"), &json!(2)));
+    assert!(turn_of(&api, "here").await.is_none());
+}
+
+#[tokio::test]
+async fn an_invalid_move_of_turns_is_refused_whole() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{}/complete", turn_path(&api.turn().await));
+    for (moves, field) in [
+        (json!({ "taskList": "" }), "taskList"),
+        (json!({ "taskListScheduleToStart": "PT5S" }), "taskListScheduleToStart"),
+    ] {
+        let mut body = json!({ "decisions": [{ "type": "SucceedWorkflow" }] });
+        body.as_object_mut().unwrap().extend(moves.as_object().unwrap().clone());
+        let problem = api.refused(Ask::post(&path, &body), 400, "invalid-field").await;
+        assert_eq!(problem["field"], field, "{problem}");
+    }
+    api.refused(Ask::post(&path, &json!({ "taskList": "x".repeat(257) })), 413, "too-large").await;
+    api.post(&path, &json!({ "taskList": "x".repeat(256) })).await.json(200);
+}

@@ -253,3 +253,50 @@ async fn a_runner_host_continues_when_its_activitys_run_is_deleted() {
     tokio::time::timeout(PATIENCE, hosting).await.unwrap().unwrap();
     assert_eq!(activities.try_recv().ok(), None, "the deleted run's activity is not retried");
 }
+
+#[tokio::test]
+async fn a_cancel_request_reaches_the_code_of_an_activity() {
+    let (_engine, client) = serve().await;
+    let (begin, mut begun) = mpsc::unbounded_channel();
+    let wait = move |context: runner_kit::ActivityContext, (): ()| {
+        let begin = begin.clone();
+        async move {
+            begin.send(()).unwrap();
+            context.canceled().await;
+            Err::<(), _>(runner_kit::ActivityFailure::canceled())
+        }
+    };
+    let runner = runner_kit::Host::new(client.clone(), "acts").register(runner_kit::activity_fn("wait", wait));
+    tokio::spawn(runner.run_until(std::future::pending()));
+    let start =
+        StartWorkflow { workflow_id: "w".to_owned(), workflow_type: "t".to_owned(), ..StartWorkflow::default() };
+    client.start(&start, None).await.unwrap();
+    let decide = async |decision: history::Decision| {
+        let turn = client.poll_decider("default", &PollDecider::default(), PATIENCE).await.unwrap().unwrap();
+        let complete = CompleteTurn { decisions: vec![decision], ..CompleteTurn::default() };
+        client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
+    };
+    // A heartbeat is due each minute only.
+    let timeouts = history::event::ActivityTimeouts {
+        heartbeat: Some(history::Duration::from_secs(180)),
+        ..history::event::ActivityTimeouts::default()
+    };
+    let (activity_id, activity_type, task_list) = ("a".to_owned(), "wait".to_owned(), Some("acts".to_owned()));
+    let schedule = ScheduleActivity { activity_id, activity_type, task_list, timeouts, ..ScheduleActivity::default() };
+    decide(schedule.into()).await;
+    begun.recv().await.unwrap();
+    client.signal("w", "stop", None, None).await.unwrap();
+    decide(history::CancelActivity { activity_id: "a".to_owned() }.into()).await;
+    let canceled = async {
+        while !client
+            .events("w", None)
+            .await
+            .unwrap()
+            .iter()
+            .any(|it| matches!(it.kind, EventKind::ActivityCanceled(_)))
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), canceled).await.expect("before the next heartbeat is due");
+}

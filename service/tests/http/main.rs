@@ -38,6 +38,7 @@ mod exchange;
 mod guard;
 #[path = "../shared/hash.rs"]
 mod hash;
+mod heartbeats;
 mod histories;
 #[path = "../shared/holders.rs"]
 mod holders;
@@ -52,9 +53,11 @@ mod list_limits;
 mod liveness;
 mod methods;
 mod nodes;
+mod one_run;
 mod openapi;
 mod operators;
 mod pause;
+mod progress;
 mod queries;
 mod quotas;
 mod reasons;

@@ -66,6 +66,23 @@ async fn a_query_answer_has_a_tag_that_a_signal_accepts() {
 }
 
 #[tokio::test]
+async fn a_task_with_queries_only_moves_no_turns() {
+    let api = Api::open().await;
+    api.idle("w").await;
+    let decider = async {
+        let task = api.task().await;
+        assert_eq!(task["queryOnly"], true);
+        let path = format!("{}/complete", turn_path(&task));
+        let problem = api.post(&path, &json!({ "taskList": "here" })).await.problem(400, "invalid-field");
+        assert_eq!(problem["field"], "taskList");
+        let answer = json!({ "queryResults": [seven(&task["queries"][0])] });
+        api.post(&path, &answer).await.json(200);
+    };
+    let (answer, ()) = tokio::join!(api.ask(ask(&total("w"))), decider);
+    assert_eq!(answer.json(200)["result"], 7);
+}
+
+#[tokio::test]
 async fn tags_of_descriptions_and_results_name_the_version() {
     let api = Api::open().await;
     let run_id = api.idle("w").await;

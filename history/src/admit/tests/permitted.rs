@@ -8,7 +8,9 @@ use crate::scene::{
     Scene, cancel, cancel_external, cancel_timer, cancellation, check_within, child, failure, marker, scene, schedule,
     signal_external, success, timer,
 };
-use crate::{Command, ContinueAsNew, Decision, Permissions, Registration, ScheduleActivity, StartChild, TurnAnswer};
+use crate::{
+    AnsweredTurn, Command, ContinueAsNew, Decision, Permissions, Registration, ScheduleActivity, StartChild, TurnAnswer,
+};
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -159,4 +161,12 @@ fn turns_move_only_to_permitted_lists() {
     };
     check_within(&busy, Some(&lists), &moves("mail"), "DeciderCompleted");
     check_within(&busy, Some(&lists), &moves("PCI"), "fault invalid-field");
+    // The same holds for an answer to updates.
+    let with_updates = |list: &str| {
+        let Command::CompleteTurn { turn, answer: rest } = moves(list) else { unreachable!() };
+        let (turn, proposed, answers) = (AnsweredTurn::Held(turn), Vec::new(), Vec::new());
+        Command::AnswerUpdates { turn, proposed, answers, rest }
+    };
+    check_within(&busy, Some(&lists), &with_updates("mail"), "DeciderCompleted");
+    check_within(&busy, Some(&lists), &with_updates("PCI"), "fault invalid-field");
 }

@@ -1,7 +1,7 @@
 //! Updates: accepted or rejected in one turn. They are recorded together with the turn's decisions, or not at all.
 
 use crate::admit::{Starting, may_update, speculative_turn, starting_for};
-use crate::event::EventKind;
+use crate::event::{EventKind, TurnList};
 use crate::scene::{
     Scene, answer_updates, check, failed, marker, pause, plain, rejected, scene, schedule, signal, success, terminate,
     update, update_at, updated,
@@ -395,4 +395,19 @@ fn the_history_has_input_and_answer_of_an_update() {
     let EventKind::UpdateCompleted(done) = &done.kind else { panic!() };
     assert_eq!(done.result.as_ref().unwrap().text(), Some("2"));
     assert_eq!(scene.run.previous_started_event_id, completed.started_event_id);
+}
+
+#[test]
+fn a_rejection_does_not_move_the_turns() {
+    let scene = idle();
+    let last_event_id = scene.run.last_event_id;
+    let turn = AnsweredTurn::Speculative { last_event_id, started_at: scene.now, identity: None, by: None };
+    let moved = |verdict: Verdict| {
+        let mut command = answer_updates(turn.clone(), &[update("u")], &[("u", verdict)], Vec::new());
+        let Command::AnswerUpdates { rest, .. } = &mut command else { unreachable!() };
+        rest.next_task_list = Some(TurnList { task_list: "here".to_owned(), schedule_to_start: None });
+        scene.clone().then(&command).run.next_turn_list().to_owned()
+    };
+    assert_eq!(moved(Verdict::Rejected { reason: "no".to_owned(), details: None }), "orders");
+    assert_eq!(moved(updated()), "here");
 }

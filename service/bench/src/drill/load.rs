@@ -227,7 +227,7 @@ async fn work(client: Client, shared: Arc<Shared>, stopped: watch::Receiver<bool
     let mut polls = Polls::default();
     loop {
         let (identity, poll_id) = (Some("drill".to_owned()), Some(polls.id()));
-        let poll = PollActivity { identity, poll_id, attempt: polls.attempt() };
+        let poll = PollActivity { identity, poll_id, attempt: polls.attempt(), workflow_id: None };
         let polled = client::shutdown::unless(&stopped, client.poll_activity(LIST, &poll, POLL_WAIT)).await;
         if let Some(polled) = &polled {
             polls.observe(polled);

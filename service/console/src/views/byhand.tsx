@@ -19,7 +19,7 @@ export function ByHand({
   /** Loaded events of the run. */
   events: readonly Event[];
 }): JSX.Element {
-  const { lastFailure, paused, nextAttemptAt, startedAt, lastHeartbeatAt } = activity;
+  const { lastFailure, paused, nextAttemptAt, startedAt, lastHeartbeatAt, identity, by } = activity;
   const failure = lastFailure?.reason ?? lastFailure?.timeout;
   return (
     <details class="by-hand" open={paused != null}>
@@ -36,6 +36,18 @@ export function ByHand({
         {startedAt ? (
           <>
             started <Time at={startedAt} />
+            {identity ? (
+              <>
+                {' '}
+                by <Name>{identity}</Name>
+              </>
+            ) : null}
+            {by ? (
+              <>
+                {' '}
+                (credential <Name>{by}</Name>)
+              </>
+            ) : null}
           </>
         ) : nextAttemptAt ? (
           <>
@@ -53,6 +65,9 @@ export function ByHand({
           </>
         ) : null}
       </p>
+      {activity.heartbeatDetails === undefined ? null : (
+        <Payload name="heartbeat" json={rawOf(activity, 'heartbeatDetails')} />
+      )}
       {lastFailure?.details === undefined ? null : <Payload name="last failure" json={rawOf(lastFailure, 'details')} />}
       <Actions
         actions={actionsOfActivity(domain, run, activity, retryOf(events, activity.scheduledEventId))}

@@ -175,7 +175,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
           </>
         ) : one.startedAt ? (
           <>
-            <b>the runner</b> that has{' '}
+            <b>the runner</b> {one.identity ? <Name>{one.identity}</Name> : null} that has{' '}
           </>
         ) : one.nextAttemptAt ? (
           <>

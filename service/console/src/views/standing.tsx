@@ -100,9 +100,12 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
           <OpenOnes title="updates" ones={updates} select={shown.select} />
         </>
       )}
-      {state.context === undefined || state.contextOf === undefined ? null : (
+      {state.context !== undefined && state.contextOf !== undefined ? (
         <Payload key={`context${state.asOf}`} name="context" json={rawOf(state.contextOf, 'context')} />
-      )}
+      ) : described?.context !== undefined ? (
+        // The event that contains it is not loaded.
+        <Payload key={`context${described.version}`} name="context" json={rawOf(described, 'context')} />
+      ) : null}
       {state.started && state.started.input !== undefined ? (
         <Payload name="input" json={rawOf(state.started, 'input')} />
       ) : null}

@@ -1,16 +1,19 @@
 //! Notifies callers that wait for a run to change. A run without watchers causes no cost.
 
+pub(crate) mod holders;
 pub(crate) mod news;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use history::EventId;
+use history::admit::HeldState;
+use history::{EventId, Run, TaskId};
 use store::HeadKey;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
+use crate::base::watch::holders::{HolderReceiver, Holders};
 use crate::base::watch::news::{DomainNews, DomainWatch};
 
 /// Progress of a run.
@@ -29,8 +32,18 @@ struct WatchEntry {
     /// Sender to watchers that only wait for the end, which means that the run has closed or that a newer run has
     /// replaced it.
     end: Option<ProgressSender>,
+    /// Runners that wait for a change of the activity that they hold.
+    holders: Holders,
     /// Time when the run was last read from the store on behalf of all its watchers.
     looked: Instant,
+}
+
+impl WatchEntry {
+    /// Returns true if the run has no other watchers than this number of receivers of its progress.
+    fn is_unwatched(&self, except: usize) -> bool {
+        let senders = [&self.steps, &self.end].into_iter().flatten();
+        self.holders.is_empty() && senders.map(ProgressSender::receiver_count).sum::<usize>() <= except
+    }
 }
 
 type Watched = HashMap<HeadKey, WatchEntry>;
@@ -47,6 +60,13 @@ pub(crate) struct Watching<'a> {
     watchers: &'a Watchers,
     key: &'a HeadKey,
     receiver: watch::Receiver<Option<RunProgress>>,
+}
+
+/// A watcher of the activity that a runner holds.
+pub(crate) struct HolderWatching<'a> {
+    watchers: &'a Watchers,
+    key: &'a HeadKey,
+    receiver: HolderReceiver,
 }
 
 impl Watchers {
@@ -69,20 +89,38 @@ impl Watchers {
         key: &'a HeadKey,
         which: impl FnOnce(&mut WatchEntry) -> &mut Option<ProgressSender>,
     ) -> Watching<'a> {
-        let mut watched = self.lock();
-        let entry = match watched.get_mut(key) {
-            Some(entry) => entry,
-            None => watched.entry(key.clone()).or_insert(WatchEntry { steps: None, end: None, looked: Instant::now() }),
-        };
-        let receiver = which(entry).get_or_insert_with(|| ProgressSender::new(None)).subscribe();
-        Watching { watchers: self, key, receiver }
+        let subscribe =
+            |entry: &mut WatchEntry| which(entry).get_or_insert_with(|| ProgressSender::new(None)).subscribe();
+        Watching { watchers: self, key, receiver: self.with_entry(key, subscribe) }
     }
 
-    /// Notifies the watchers of a run of its progress.
-    pub(crate) fn notify(&self, key: &HeadKey, progress: RunProgress) {
+    /// Watches the activity that a runner holds. No change after this call is missed; the caller must read the run once
+    /// after this call.
+    pub(crate) fn watch_holder<'a>(&'a self, key: &'a HeadKey, run_id: Uuid, task: TaskId) -> HolderWatching<'a> {
+        let receiver = self.with_entry(key, |entry| entry.holders.add(run_id, task));
+        HolderWatching { watchers: self, key, receiver }
+    }
+
+    fn with_entry<T>(&self, key: &HeadKey, act: impl FnOnce(&mut WatchEntry) -> T) -> T {
+        let mut watched = self.lock();
+        act(match watched.get_mut(key) {
+            Some(entry) => entry,
+            None => {
+                let (steps, end, holders, looked) = (None, None, Holders::default(), Instant::now());
+                watched.entry(key.clone()).or_insert(WatchEntry { steps, end, holders, looked })
+            }
+        })
+    }
+
+    /// Notifies the watchers of a run of its progress, and the runners that wait for a change of their activity of the
+    /// run's state.
+    pub(crate) fn notify(&self, key: &HeadKey, progress: RunProgress, state: Option<&Run>) {
         self.news.notify(&key.domain);
         let watched = self.lock();
         let Some(entry) = watched.get(key) else { return };
+        if let Some(run) = state {
+            entry.holders.notify(run);
+        }
         if let Some(steps) = &entry.steps {
             steps.send_replace(Some(progress));
         }
@@ -148,10 +186,29 @@ impl Drop for Watching<'_> {
         // another sender.
         let is_last = |entry: &WatchEntry| {
             let mut senders = [&entry.steps, &entry.end].into_iter().flatten();
-            senders.clone().map(ProgressSender::receiver_count).sum::<usize>() <= 1
-                && senders.any(|sender| sender.subscribe().same_channel(&self.receiver))
+            entry.is_unwatched(1) && senders.any(|sender| sender.subscribe().same_channel(&self.receiver))
         };
         if watched.get(self.key).is_some_and(is_last) {
+            watched.remove(self.key);
+        }
+    }
+}
+
+impl HolderWatching<'_> {
+    /// Waits until the activity has a state that is news to a runner that knows the state `known`, or until the service
+    /// stops. Returns `None` if the caller must read the run: the runner no longer holds the activity, the service is
+    /// stopping, or the set of nodes has changed.
+    pub(crate) async fn news(&mut self, known: HeldState) -> Option<HeldState> {
+        self.receiver.news(known).await
+    }
+}
+
+impl Drop for HolderWatching<'_> {
+    fn drop(&mut self) {
+        let mut watched = self.watchers.lock();
+        let Some(entry) = watched.get_mut(self.key) else { return };
+        entry.holders.remove(&self.receiver);
+        if entry.is_unwatched(0) {
             watched.remove(self.key);
         }
     }
@@ -185,15 +242,15 @@ mod tests {
             let woken = Arc::<Counted>::default();
             let waker = Waker::from(Arc::clone(&woken));
             let mut watching = watchers.watch_end(&key);
-            watchers.notify(&key, at(1, 1, false));
+            watchers.notify(&key, at(1, 1, false), None);
             let mut closed = pin!(watching.closed(Uuid::from_u128(1)));
             let mut is_over = || closed.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
             assert!(!is_over());
             for step in 2..9 {
-                watchers.notify(&key, at(1, step, false));
+                watchers.notify(&key, at(1, step, false), None);
             }
             assert_eq!(woken.0.load(Ordering::SeqCst), 0);
-            watchers.notify(&key, end);
+            watchers.notify(&key, end, None);
             assert_eq!((woken.0.load(Ordering::SeqCst), is_over()), (1, true));
         }
     }

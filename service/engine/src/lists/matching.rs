@@ -195,13 +195,15 @@ impl Matching {
     fn remove_poller(lists: &mut HashMap<ListKey, TaskList>, key: &ListKey, id: u64) -> Vec<u32> {
         let mut free = Vec::new();
         let Some(list) = lists.get_mut(key) else { return free };
-        // Pollers are sorted by id, except for a few at the front that were put back.
-        let mut may_have_others = true;
-        while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
-            match list.pollers.remove(at).map(|poller| poller.answer) {
-                None | Some(PollAnswer::Task(_)) => may_have_others = false,
-                Some(PollAnswer::Slot(_, slot)) => free.push(slot),
-                Some(PollAnswer::Slots(_, slots, _)) => free.extend(slots),
+        for pollers in [&mut list.pollers, &mut list.of_runs] {
+            // Pollers are sorted by id, except for the few that were put back in front.
+            let mut may_have_others = true;
+            while may_have_others && let Some(at) = pollers.iter().position(|poller| poller.id == id) {
+                match pollers.remove(at).map(|poller| poller.answer) {
+                    None | Some(PollAnswer::Task(_)) => may_have_others = false,
+                    Some(PollAnswer::Slot(_, slot)) => free.push(slot),
+                    Some(PollAnswer::Slots(_, slots, _)) => free.extend(slots),
+                }
             }
         }
         if list.is_idle() {
@@ -294,7 +296,8 @@ impl Matching {
             return Offered::Known;
         }
         let place_of_riders = list.remove_riders_of(&task);
-        if place_of_riders.is_none() && !self.has_room_for(list, &task) {
+        let is_full = place_of_riders.is_none() && !self.has_room_for(list, &task);
+        if is_full && list.of_runs.is_empty() {
             list.overflowed = true;
             return Offered::Full;
         }
@@ -303,6 +306,10 @@ impl Matching {
                 lists.remove(key);
             }
             return Offered::Poller(Box::new(poller), task);
+        }
+        if is_full {
+            list.overflowed = true;
+            return Offered::Full;
         }
         list.insert(task, place_of_riders, &self.all);
         Offered::Waits
@@ -338,12 +345,8 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, receiver) = oneshot::channel();
-        list.pollers.push_back(Poller {
-            taker: taker.clone(),
-            id,
-            answer: PollAnswer::Task(answer),
-            permit: Permit::default(),
-        });
+        let (taker, answer, permit) = (taker.clone(), PollAnswer::Task(answer), Permit::default());
+        list.add_poller(Poller { taker, id, answer, permit }, false);
         PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
     }
 
@@ -384,10 +387,10 @@ impl Matching {
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, granted) = unbounded_channel();
         let free_slots = slots.len();
-        let are_first = !list.pollers.iter().any(Poller::is_waiting);
+        let are_first = taker.workflow_id.is_none() && !list.pollers.iter().any(Poller::is_waiting);
         let is_standby = Arc::new(AtomicBool::new(is_standby));
         let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&is_standby));
-        list.pollers.push_back(Poller { taker: taker.clone(), id, answer, permit: Permit::default() });
+        list.add_poller(Poller { taker: taker.clone(), id, answer, permit: Permit::default() }, false);
         let (matching, list) = (Arc::clone(self), key.clone());
         SlotsPolled::Wait(WaitingSlots { matching, list, id, free_slots, granted, are_first, is_standby })
     }
@@ -418,7 +421,7 @@ impl Matching {
             }
             return Some((poller, task));
         }
-        list.pollers.push_front(poller);
+        list.add_poller(poller, true);
         None
     }
 
@@ -439,6 +442,7 @@ impl Matching {
     pub(crate) fn drop_poller(&self, poll: PollId) {
         for list in self.lock().values_mut() {
             list.pollers.retain_mut(|poller| poller.stop_waiting_for(poll));
+            list.of_runs.retain_mut(|poller| poller.stop_waiting_for(poll));
         }
     }
 
@@ -524,20 +528,29 @@ impl Matching {
         limiter.running().into_iter().map(depth).collect()
     }
 
+    /// Returns true if any list has limits.
+    pub(crate) fn has_limits(&self) -> bool {
+        self.has_limits.load(Relaxed)
+    }
+
     /// Takes the next pair of a task and a poller that waits, on a list whose limits or keys let both wait. Riders are
-    /// not considered: they get a poller when they are offered.
-    pub(crate) fn next_pair(&self, key: &ListKey) -> Option<(Poller, Leaving)> {
+    /// not considered, because they get a poller when they are offered. Pollers of single runs are included on request, because each of them must look through all tasks of the list. Only limits,
+    /// and changes of limits, can let such a poller and a task of its run wait.
+    pub(crate) fn next_pair(&self, key: &ListKey, includes_of_runs: bool) -> Option<(Poller, Leaving)> {
         let mut lists = self.lock();
         let list = lists.get_mut(key).filter(|list| list.has_tasks())?;
-        let taker = list.next_taker()?.clone();
-        let leaving = list.dispatch(ToPoll(&taker), self.gate(key)).ok()?;
-        // The poller was there a moment ago, and the list is locked. If it has disconnected since, the task is put back.
-        let pair = match list.take_poller(|_| true) {
-            Some(poller) => Some((poller, leaving)),
-            None => {
+        let pair = list.takers(includes_of_runs).into_iter().find_map(|taker| {
+            let leaving = list.dispatch(ToPoll(&taker), self.gate(key)).ok()?;
+            Some((list.take_poller_of(&taker), leaving))
+        });
+        let pair = match pair {
+            Some((Some(poller), leaving)) => Some((poller, leaving)),
+            // The poller waited a moment ago, and the list is locked. It has disconnected since, so the task is put back.
+            Some((None, leaving)) => {
                 list.insert(leaving.task, None, &self.all);
                 None
             }
+            None => None,
         };
         if list.is_idle() {
             lists.remove(key);

@@ -7,7 +7,7 @@
 //! lost.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use history::{CallerName, PollId};
@@ -45,6 +45,8 @@ pub struct Poll {
     /// Number of this attempt of the poll, starting with 1, which is the default. A higher number reports that the
     /// responses to all earlier attempts were lost.
     pub attempt: Option<u32>,
+    /// Workflow id of the only run whose tasks the poll returns; `None` for the tasks of all runs.
+    pub workflow_id: Option<String>,
 }
 
 /// Maximum number of events that are returned with a task. The client reads the remaining events from the task's
@@ -166,10 +168,15 @@ pub(crate) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>),
         Side::Decider => (poll.queries, poll.updates),
         Side::Activity => (false, 0),
     };
-    let Some(id) = &poll.poll_id else { return Ok((Taker { identity, by, answers, updates, poll: None }, Vec::new())) };
+    if let Some(workflow_id) = &poll.workflow_id {
+        history::admit::check_name("workflowId", workflow_id)?;
+    }
+    let workflow_id = poll.workflow_id.as_deref().map(Arc::from);
+    let taker = Taker { identity, by, answers, updates, poll: None, workflow_id };
+    let Some(id) = &poll.poll_id else { return Ok((taker, Vec::new())) };
     let attempt = poll.attempt.unwrap_or(1);
     let earlier = (1..attempt).map(|attempt| poll_id(list, id, attempt)).collect();
-    Ok((Taker { identity, by, answers, updates, poll: Some(poll_id(list, id, attempt)) }, earlier))
+    Ok((Taker { poll: Some(poll_id(list, id, attempt)), ..taker }, earlier))
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::Refusal;
 use crate::commit::StoredRun;
-use crate::lists::ListKey;
 use crate::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
 use crate::lists::hand_out::TaskLists;
+use crate::lists::{ListKey, Taker};
 
 /// Number of rows that are read with one request to the store. Our choice.
 const ROWS_AT_ONCE: usize = 100;
@@ -25,6 +25,10 @@ const AT_ONCE: usize = 64;
 
 /// Pause after a failed read of the store. Our choice.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// Interval at which a run that a waiting poller names is read, if nodes share the store. Our choice: a poll that names
+/// a run is for debugging, and each read costs about one read unit.
+const RUN_SEEK_EVERY: Duration = Duration::from_secs(2);
 
 impl TaskLists {
     /// Writes a row for a run to the backlog of each list on which the run's tasks wait. Returns true if all rows are
@@ -102,6 +106,32 @@ impl TaskLists {
             let read = move || Box::pin(Arc::clone(&lists).read_rows(list.clone())) as _;
             self.background.keep("reading the backlog of a list", read);
         }
+    }
+
+    /// Offers the waiting tasks of the run that a poller names, if it names one: tasks of the run may wait only in the
+    /// store or in the memory of another node.
+    pub(crate) async fn seek_run_once(&self, list: &ListKey, taker: &Taker) {
+        let Some(workflow_id) = &taker.workflow_id else { return };
+        let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(workflow_id) };
+        if let Err(refusal) = self.runs.wake(&key).await {
+            tracing::debug!(%refusal, %workflow_id, "a run that a poll names could not be read");
+        }
+    }
+
+    /// Looks for tasks of the run that a waiting poller names: at once and, if nodes share the store, periodically,
+    /// because other nodes do not know of the poller. Never returns.
+    pub(crate) async fn seek_run(&self, list: &ListKey, taker: &Taker) {
+        if taker.workflow_id.is_some() {
+            Box::pin(async {
+                self.seek_run_once(list, taker).await;
+                while self.nodes.is_shared() {
+                    tokio::time::sleep(RUN_SEEK_EVERY).await;
+                    self.seek_run_once(list, taker).await;
+                }
+            })
+            .await;
+        }
+        std::future::pending().await
     }
 
     /// Reads the backlog rows again after nodes have joined or left, because tasks in the memory of other nodes may be

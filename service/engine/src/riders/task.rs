@@ -74,7 +74,7 @@ impl RequestReply {
 
     fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, kind: RiderKind) {
         let list = decider_list(key, loaded);
-        match self.lists.matching.dispatch(&list, ToWaiting::Riders(kind)) {
+        match self.lists.matching.dispatch(&list, ToWaiting::Riders { kind, workflow_id: &key.workflow_id }) {
             Ok(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
                 Some(grant) => poller.grant(grant),
                 None => self.lists.return_poller(&list, poller),

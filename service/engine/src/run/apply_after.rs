@@ -41,7 +41,7 @@ impl RunContext {
                 After::Grant(reserved) => self.grant_reserved(key, next, *reserved),
                 After::Offer(list, task) => self.lists.offer(&list, task),
                 After::DispatchRiders => self.request_reply.dispatch_riders(key, next),
-                After::Notify(progress) => self.watchers.notify(key, progress),
+                After::Notify(progress) => self.watchers.notify(key, progress, Some(next.run())),
                 After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
                 After::Remember(poll, list, task) => self.lists.remember(poll, &list, task),
                 After::Reconcile { run_id, running } => self.lists.reconcile_slots(run_id, &running),

@@ -1,11 +1,13 @@
 //! Reads the state and history of current and earlier runs. Never changes a run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use history::{EventId, Timestamp, UpcomingChange, UpcomingKind};
 use store::HeadKey;
 use uuid::Uuid;
 
+use crate::base::watch::{RunProgress, Watchers};
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
 use crate::lists::ListKey;
@@ -14,6 +16,11 @@ use crate::nodes::Nodes;
 use crate::run::runs::Runs;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, TurnWait};
 
+/// If other nodes may write to a run: first and maximum interval at which this node reads the run for its watchers. Our
+/// choice: each read costs one read unit for all watchers of the run together.
+const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
+const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
+
 /// Read access to runs.
 pub(crate) struct RunLookup {
     pub(crate) runs: Arc<Runs>,
@@ -21,6 +28,7 @@ pub(crate) struct RunLookup {
     pub(crate) registry: Arc<Registry>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) pollers: Arc<Pollers>,
+    pub(crate) watchers: Arc<Watchers>,
 }
 
 impl RunLookup {
@@ -81,6 +89,35 @@ impl RunLookup {
     pub(crate) async fn history(&self, at: &RunRef, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let loaded = self.look_up(at).await?;
         self.reader.read_page(&at.key(), &loaded, page).await
+    }
+
+    /// Reads the newest run of a workflow id periodically and notifies the run's watchers of changes by other nodes.
+    /// Never returns.
+    pub(crate) async fn watch_others(&self, at: &RunRef) {
+        if !self.nodes.is_shared() {
+            return std::future::pending().await;
+        }
+        let (key, newest) = (at.key(), RunRef { run_id: None, ..at.clone() });
+        let mut wait = CHECK_DELAY_FIRST;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = CHECK_DELAY_MAX.min(wait * 2);
+            if self.nodes.is_alone() {
+                continue;
+            }
+            // Another watcher may have caused a read recently.
+            if !self.watchers.is_check_due(&key, wait / 2) {
+                continue;
+            }
+            match Box::pin(self.look_up(&newest)).await {
+                Ok(loaded) => {
+                    let run = loaded.run();
+                    let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
+                    self.watchers.notify(&key, RunProgress { run_id, last_event_id, closed }, Some(run));
+                }
+                Err(refusal) => tracing::debug!(%refusal, "a run that is watched could not be looked at"),
+            }
+        }
     }
 
     /// Returns the reason why the waiting turn of a run, on task list `list`, has not been started. Returns `None` if a

@@ -1,5 +1,6 @@
 //! Requests to a run.
 
+use history::admit::HeldState;
 use history::{
     ActivityCommand, Author, Command, Effect, EffectResult, ImportedRun, OutboundAction, OutboundEffect, Payload,
     Start, TaskId,
@@ -113,8 +114,8 @@ pub(crate) enum Alone {
     Query { run_id: Option<Uuid>, query: Box<NewQuery>, reply: Reply<QuerySubmission> },
     /// Hands out the waiting riders as a separate task if possible.
     DispatchRiders { reply: Reply<()> },
-    /// Records a heartbeat. The response is true if the activity should stop.
-    Heartbeat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<bool> },
+    /// Records a heartbeat. The response is the state of the activity.
+    Heartbeat { run_id: Uuid, task: TaskId, details: Option<Payload>, reply: Reply<HeldState> },
 }
 
 /// Source run of an effect, and the effect's identity.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use history::{
     AnsweredTurn, Command, CommandOutcome, EffectResult, EventId, Heartbeat, KnownRequest, Run, TaskId, Timestamp,
-    Transition, admit::held,
+    Transition,
+    admit::{HeldState, held, held_state},
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -136,7 +137,7 @@ impl RunWorker<'_> {
         run_id: Uuid,
         task: TaskId,
         details: Option<history::Payload>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<HeldState, Refusal> {
         let (context, key) = (self.context, self.key);
         let now = context.clock.now();
         let is_held = |run: &Run| run.started.run_id == run_id && held(run, task).is_ok();
@@ -146,7 +147,7 @@ impl RunWorker<'_> {
         }
         let loaded = self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))?;
         must_be_current(key, loaded.run(), Some(run_id))?;
-        let cancel_requested = held(loaded.run(), task)?.cancel_event_id.is_some();
+        let state = held_state(loaded.run(), task)?;
         let beat = Heartbeat { scheduled_event_id: task.scheduled_event_id, at: now, details };
         let part = store::PartKey::Heartbeat { scheduled: task.scheduled_event_id };
         context.store.put_part(key, *run_id.as_bytes(), part, crate::commit::head::encode_heartbeat(&beat)).await?;
@@ -154,7 +155,7 @@ impl RunWorker<'_> {
             loaded.heartbeats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);
             loaded.heartbeats.push(beat);
         }
-        Ok(cancel_requested)
+        Ok(state)
     }
 
     /// Tries once to admit a batch and to commit it.

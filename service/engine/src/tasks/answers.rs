@@ -1,20 +1,19 @@
-//! Answers to tasks: decodes tokens, admits answers, and records heartbeats.
+//! Answers to tasks: decodes tokens and admits answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use history::admit::{check_payload, held, must_hold};
+use history::admit::{held, must_hold};
 use history::limits;
 use history::{
-    Command, Decision, DecisionContext, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, TurnLoss,
-    UpdateAnswer, Warning,
+    Command, Decision, DecisionContext, EventId, Fault, LAMBDA_LIST, Registration, Run, TurnLoss, UpdateAnswer, Warning,
 };
 use store::HeadKey;
 use uuid::Uuid;
 
 use crate::commit::read::RunReader;
 use crate::riders::place::By;
-use crate::run::request::{Alone, RunRequest};
+use crate::run::request::RunRequest;
 use crate::tasks::Tasks;
 use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind};
 
@@ -218,8 +217,14 @@ impl Tasks {
     ) -> Result<(), Refusal> {
         let mut otherwise = None;
         match command {
-            Command::CompleteTurn { answer, .. } if !answer.decisions.is_empty() || answer.context.is_some() => {
-                let field = if answer.decisions.is_empty() { "context" } else { "decisions" };
+            Command::CompleteTurn { answer, .. }
+                if !answer.decisions.is_empty() || answer.context.is_some() || answer.next_task_list.is_some() =>
+            {
+                let field = match &*answer {
+                    answer if !answer.decisions.is_empty() => "decisions",
+                    answer if answer.context.is_some() => "context",
+                    _ => "taskList",
+                };
                 let problem = "must be absent: this task has only queries and no turn to record".to_owned();
                 return Err(Fault::Invalid { field: field.to_owned(), problem }.into());
             }
@@ -249,23 +254,7 @@ impl Tasks {
         }
     }
 
-    /// Records a heartbeat. Returns true if the activity should stop.
-    ///
-    /// # Errors
-    ///
-    /// [`Fault::ActivityClosed`], [`Fault::RunClosed`], a fault for details that are too large, or an error of the
-    /// store.
-    pub async fn heartbeat(&self, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
-        check_payload("details", details.as_ref())?;
-        let key = token.key();
-        let (run_id, task) = (token.run_id, token.task);
-        match self.runs.submit(&key, |reply| Alone::Heartbeat { run_id, task, details, reply }).await {
-            Ok(cancel_requested) => Ok(cancel_requested),
-            Err(refusal) => Err(self.refusal_of_its_task(&key, token, refusal).await),
-        }
-    }
-
-    async fn refusal_of_its_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
+    pub(super) async fn refusal_of_its_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
         let judge = |run: &Run| held(run, token.task).err();
         refusal_of_its_run(&self.reader, key, token.run_id, refusal, Fault::ActivityClosed, judge).await
     }

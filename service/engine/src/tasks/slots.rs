@@ -82,6 +82,9 @@ impl Tasks {
                 count_waiting()?;
             }
             self.lists.seek(&list);
+            if poll.wait.is_zero() {
+                Box::pin(self.lists.seek_run_once(&list, &taker)).await;
+            }
         }
         let events = poll.task_events();
         let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
@@ -266,7 +269,7 @@ impl Slots {
         match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, is_standby) {
             SlotsPolled::Tasks(tasks) => tasks,
             SlotsPolled::Wait(waiting) => {
-                if self.deadline > Instant::now() {
+                if self.deadline > Instant::now() && self.taker.workflow_id.is_none() {
                     self.lists.seek_waiting(&self.list);
                 }
                 (self.free, self.waits) = (standby_slots, waiting.free_slots);
@@ -413,6 +416,7 @@ impl Slots {
                 biased;
                 first = waiting.granted.recv() => first,
                 () = tokio::time::sleep_until(self.deadline) => None,
+                () = self.lists.seek_run(&self.list, &self.taker) => None,
                 () = self.background.stopped() => None,
             };
             let Some(first) = first else {

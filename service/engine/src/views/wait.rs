@@ -7,15 +7,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::base::admission::count_waiting;
-use crate::base::watch::RunProgress;
 use crate::views::Views;
 use crate::{Refusal, RunRef, RunState, SeenVersion};
-
-/// First interval at which this node reads a run for the run's watchers, if other nodes may write to it. The interval
-/// grows up to [`CHECK_DELAY_MAX`]. Our choice: each read costs one read unit, regardless of the number of watchers of
-/// the run.
-const CHECK_DELAY_FIRST: Duration = Duration::from_millis(50);
-const CHECK_DELAY_MAX: Duration = Duration::from_secs(2);
 
 impl Views {
     /// Waits until the run has an event after `after`, has closed or has been replaced by another run, but at most for
@@ -35,7 +28,7 @@ impl Views {
         tokio::select! {
             biased;
             () = watching.beyond(run_id, after) => {}
-            () = self.watch_others(at) => {}
+            () = self.lookup.watch_others(at) => {}
             () = self.background.stopped() => {}
             () = tokio::time::sleep(wait) => {}
         }
@@ -74,37 +67,9 @@ impl Views {
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = self.watch_others(at) => {}
+                () = self.lookup.watch_others(at) => {}
                 () = self.background.stopped() => {}
                 () = tokio::time::sleep_until(deadline) => {}
-            }
-        }
-    }
-
-    /// Reads the newest run of a workflow id periodically and notifies the run's watchers of changes by other nodes.
-    /// Never returns.
-    pub(crate) async fn watch_others(&self, at: &RunRef) {
-        if !self.nodes.is_shared() {
-            return std::future::pending().await;
-        }
-        let (key, newest) = (at.key(), RunRef { run_id: None, ..at.clone() });
-        let mut wait = CHECK_DELAY_FIRST;
-        loop {
-            tokio::time::sleep(wait).await;
-            wait = CHECK_DELAY_MAX.min(wait * 2);
-            if self.nodes.is_alone() {
-                continue;
-            }
-            // Another watcher may have caused a read a moment ago.
-            if !self.watchers.is_check_due(&key, wait / 2) {
-                continue;
-            }
-            match Box::pin(self.describe(&newest)).await {
-                Ok(RunState { run, .. }) => {
-                    let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
-                    self.watchers.notify(&key, RunProgress { run_id, last_event_id, closed });
-                }
-                Err(refusal) => tracing::debug!(%refusal, "a watched run could not be read"),
             }
         }
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, Node, Poll, Settings};
-use history::{Command, StartTimer};
+use history::{CancelActivity, Command, StartTimer};
 use simulation::manual_clock::ManualClock;
 use simulation::stores::with_due_shards;
 use store::Store;
 use store::fault::{Chances, FaultStore};
 
-use crate::{DOMAIN, Service, at};
+use crate::{DOMAIN, Service, activity, at};
 
 /// Returns a store with shards of the due index and random delays.
 pub(crate) async fn slow_store() -> Arc<dyn Store> {
@@ -166,6 +166,58 @@ fn conflicts(engine: &Engine) -> u64 {
     let metrics = engine.render_metrics();
     let line = metrics.lines().find(|line| line.starts_with("baton_commit_conflicts_total ")).unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_names_a_run_finds_its_tasks_of_other_nodes() {
+    let [one, other] = nodes().await;
+    pass(&one, 3).await;
+    for id in ["v", "w"] {
+        one.start(id).await;
+    }
+    let poll = || Poll { wait: Duration::from_secs(20), workflow_id: Some("w".to_owned()), ..Poll::default() };
+    let turn_at_other = async || {
+        let polled = other.engine.tasks().poll_decider(DOMAIN, "deciders", poll()).await.unwrap();
+        let delivery = polled.expect("the run has a turn");
+        assert_eq!(&*delivery.task().workflow_id, "w");
+        other.complete(delivery, Vec::new()).await.unwrap();
+    };
+    // The turn waits in the memory of the other node.
+    turn_at_other().await;
+    // The turn begins to wait there after this poll.
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        signal(&one, "w").await;
+        tokio::time::Instant::now()
+    };
+    let (signaled, ()) = tokio::join!(later, turn_at_other());
+    assert!(signaled.elapsed() <= Duration::from_secs(3), "{:?}", signaled.elapsed());
+    let turn = one.turn().await;
+    assert_eq!(&*turn.task().workflow_id, "v", "it stayed where it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_at_another_node_ends_a_waiting_heartbeat() {
+    let [one, other] = nodes().await;
+    pass(&one, 3).await;
+    one.start("w").await;
+    let turn = one.turn().await;
+    one.complete(turn, vec![activity("a", "acts")]).await.unwrap();
+    let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
+    let task = one.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it waits");
+    let token = one.engine.tasks().activity_token(&task.task().token).unwrap();
+    task.delivered();
+    let cancel = async {
+        signal(&other, "w").await;
+        let turn = other.turn().await;
+        let cancel = CancelActivity { activity_id: "a".to_owned() };
+        other.complete(turn, vec![cancel.into()]).await.unwrap();
+        tokio::time::Instant::now()
+    };
+    let (wait, left) = (Duration::from_secs(60), std::future::pending());
+    let (state, canceled) = tokio::join!(one.engine.tasks().heartbeat_and_wait(&token, None, wait, left), cancel);
+    assert!(state.unwrap().cancel_requested);
+    assert!(canceled.elapsed() <= Duration::from_secs(3), "{:?}", canceled.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

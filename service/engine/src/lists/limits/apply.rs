@@ -29,7 +29,11 @@ impl TaskLists {
     /// Hands out tasks of a list to pollers that wait, as long as limits allow it. Only lists with limits or with
     /// concurrency keys can have both.
     pub(crate) fn pair(self: &Arc<Self>, list: &ListKey) {
-        while let Some((mut poller, Leaving { task, permit })) = self.matching.next_pair(list) {
+        self.pair_with(list, self.matching.has_limits());
+    }
+
+    fn pair_with(self: &Arc<Self>, list: &ListKey, of_runs: bool) {
+        while let Some((mut poller, Leaving { task, permit })) = self.matching.next_pair(list, of_runs) {
             poller.permit = permit;
             self.start_hand_over(list, poller, task);
         }
@@ -37,7 +41,7 @@ impl TaskLists {
 
     fn pair_all(self: &Arc<Self>, lists: &[ListKey]) {
         for list in lists {
-            self.pair(list);
+            self.pair_with(list, true);
         }
     }
 

@@ -236,15 +236,29 @@ async fn a_paused_list_hands_out_nothing_to_waiting_pollers_either() {
     let left = matching.dispatch(&list(), ToWaiting::Task(&new)).err();
     assert_eq!(left, Some(Stays::Limited(LimitHold::Paused)));
     offer(&matching, &list(), 1..=2, None);
-    assert!(matching.next_pair(&list()).is_none());
+    assert!(matching.next_pair(&list(), true).is_none());
     // A task whose response was lost is at a runner already, as far as the list is concerned.
     let lost = WaitingTask { lost: Some(history::PollId(7)), ..task(9, None) };
     assert!(matches!(matching.offer(&list(), lost), Offered::Waits));
-    assert_eq!(matching.next_pair(&list()).unwrap().1.task.task().unwrap().run_id, Uuid::from_u128(9));
+    assert_eq!(matching.next_pair(&list(), true).unwrap().1.task.task().unwrap().run_id, Uuid::from_u128(9));
     let PollResult::Wait(_waiting) = matching.poll(&list(), &Taker::default()) else { panic!() };
     set(&matching, &[], &[]);
-    assert_eq!(matching.next_pair(&list()).unwrap().1.task.task().unwrap().run_id, Uuid::from_u128(1));
-    assert!(matching.next_pair(&list()).is_none(), "the only poller has a task");
+    assert_eq!(matching.next_pair(&list(), true).unwrap().1.task.task().unwrap().run_id, Uuid::from_u128(1));
+    assert!(matching.next_pair(&list(), true).is_none(), "the only poller has a task");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_of_a_run_waits_for_the_lists_limits() {
+    let paused = ListSettings { paused: Some(ListPause::default()), ..ListSettings::default() };
+    let matching = matching(&[("PCI", paused)], &[]);
+    offer(&matching, &list(), 1..=3, None);
+    let second = task(2, None);
+    let taker = Taker { workflow_id: Some(Arc::clone(&second.key.workflow_id)), ..Taker::default() };
+    let PollResult::Wait(_waiting) = matching.poll(&list(), &taker) else { panic!("the list is paused") };
+    assert!(matching.next_pair(&list(), true).is_none());
+    set(&matching, &[], &[]);
+    assert_eq!(matching.next_pair(&list(), true).unwrap().1.task.task().unwrap().run_id, second.run_id);
+    assert_eq!(matching.pollers(&list()), 0);
 }
 
 #[tokio::test(start_paused = true)]

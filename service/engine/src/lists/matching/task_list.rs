@@ -48,6 +48,9 @@ pub(crate) struct TaskList {
     /// Position of each task on the list.
     pub(super) known: HashMap<TaskKey, PlaceOnList>,
     pub(super) pollers: VecDeque<Poller>,
+    /// Pollers that take only tasks of the run that they name. They are kept apart from the others, so that they do not
+    /// count as pollers for the tasks of other runs.
+    pub(super) of_runs: VecDeque<Poller>,
     /// True if some tasks of this list wait only in the store.
     pub(super) overflowed: bool,
     /// Number of entries that are riders.
@@ -63,7 +66,7 @@ impl TaskList {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.tasks.is_empty() && self.pollers.is_empty() && !self.overflowed
+        self.tasks.is_empty() && self.pollers.is_empty() && self.of_runs.is_empty() && !self.overflowed
     }
 
     /// Returns true if a turn or an activity waits.
@@ -149,37 +152,65 @@ impl TaskList {
         self.order.as_ref().map_or(0, |order| order.tasks_of(&Some(key)))
     }
 
+    /// Adds a poller: behind the others, or in front of them if it is put back.
+    pub(super) fn add_poller(&mut self, poller: Poller, is_put_back: bool) {
+        let pollers = if poller.taker.workflow_id.is_some() { &mut self.of_runs } else { &mut self.pollers };
+        if is_put_back { pollers.push_front(poller) } else { pollers.push_back(poller) }
+    }
+
+    /// Returns the takers of the pollers of single runs, if they are included, and the taker of the poller that
+    /// [`take_poller`](Self::take_poller) takes next.
+    pub(super) fn takers(&self, includes_of_runs: bool) -> Vec<Taker> {
+        let of_runs = self.of_runs.iter().filter(|poller| includes_of_runs && poller.is_waiting());
+        let waiting = || self.pollers.iter().filter(|poller| poller.is_waiting());
+        let next = waiting().find(|poller| !poller.is_standby()).or_else(|| waiting().next());
+        of_runs.chain(next).map(|poller| poller.taker.clone()).collect()
+    }
+
     /// Removes the entry with this key, if it is on the list. Returns the position that it had.
     pub(super) fn withdraw(&mut self, task: &TaskKey) -> Option<PlaceOnList> {
         let place = *self.known.get(task)?;
         self.remove(place).map(|_| place)
     }
 
-    /// Returns the taker of the poller that [`take_poller`](Self::take_poller) takes next.
-    pub(super) fn next_taker(&self) -> Option<&Taker> {
-        let waiting = || self.pollers.iter().filter(|poller| poller.is_waiting());
-        let next = waiting().find(|poller| !poller.is_standby()).or_else(|| waiting().next());
-        next.map(|poller| &poller.taker)
+    /// Takes the first poller for which `can` returns true, among those that take the tasks of all runs.
+    fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
+        Self::take_from(&mut self.pollers, can)
     }
 
-    /// Takes the first poller for which `can` returns true.
-    pub(super) fn take_poller(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
-        // Removes disconnected pollers from the front. Other disconnected pollers are removed once they reach the
-        // front.
-        while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
-            self.pollers.pop_front();
+    /// Takes the first poller that takes only tasks of this run and for which `can` returns true.
+    fn take_poller_of_run(&mut self, workflow_id: &str, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
+        if self.of_runs.is_empty() {
+            return None;
         }
-        let pollers = self.pollers.iter().enumerate();
-        let mut able = pollers.filter(|(_, poller)| poller.is_waiting() && can(&poller.taker)).peekable();
+        let is_for = |taker: &Taker| taker.workflow_id.as_deref() == Some(workflow_id) && can(taker);
+        Self::take_from(&mut self.of_runs, is_for)
+    }
+
+    fn take_from(pollers: &mut VecDeque<Poller>, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
+        // Removes disconnected pollers from the front. Those further back are removed once they reach the front.
+        while pollers.front().is_some_and(|poller| !poller.is_waiting()) {
+            pollers.pop_front();
+        }
+        let waiting = pollers.iter().enumerate();
+        let mut able = waiting.filter(|(_, poller)| poller.is_waiting() && can(&poller.taker)).peekable();
         let first = able.peek()?.0;
         let at = able.find(|(_, poller)| !poller.is_standby()).map_or(first, |(at, _)| at);
-        let poller = self.pollers.get_mut(at)?;
+        let poller = pollers.get_mut(at)?;
         let slot = poller.next_slot();
         if slot.is_none() || poller.free_slots() == 0 {
-            let whole = self.pollers.remove(at);
+            let whole = pollers.remove(at);
             return slot.or(whole);
         }
         slot
+    }
+
+    /// Takes the poller with this taker from [`takers`](Self::takers), or one of its free slots.
+    pub(super) fn take_poller_of(&mut self, taker: &Taker) -> Option<Poller> {
+        match &taker.workflow_id {
+            Some(workflow_id) => self.take_poller_of_run(workflow_id, |other| other == taker),
+            None => self.take_poller(|_| true),
+        }
     }
 
     /// Implements [`Matching::oldest`](super::Matching::oldest).

@@ -322,3 +322,79 @@ async fn slots_withdrawn_while_reserved_close_if_that_fails() {
     drop(waiting);
     assert!(matching.depths().is_empty() && matching.lock_leaving().is_empty(), "nothing is left of them");
 }
+
+/// A poller that takes only tasks of this run.
+fn of_run(run: u128) -> Taker {
+    Taker { workflow_id: Some(run.to_string().into()), ..Taker::default() }
+}
+
+fn wait_for_run(matching: &Matching, run: u128) -> WaitingPoll<'_> {
+    match matching.poll(&list(), &of_run(run)) {
+        PollResult::Wait(waiting) => waiting,
+        PollResult::Task(Leaving { task, .. }) => panic!("{task:?}"),
+    }
+}
+
+#[test]
+fn a_poller_of_a_run_takes_its_task_from_behind_others() {
+    let matching = Matching::new(WaitingBounds::default());
+    for run in 1..=3 {
+        assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
+    }
+    assert_eq!(to_poll(&matching, &of_run(2)), Ok(OnList::Task(task(2, 2))));
+    assert_eq!(to_poll(&matching, &of_run(2)), Err(Stays::NoTask));
+    assert_eq!([next(&matching), next(&matching)], [Some(task(1, 2)), Some(task(3, 2))], "the others keep their order");
+}
+
+#[test]
+fn a_poller_of_a_run_keeps_no_other_task_waiting() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let _debugging = wait_for_run(&matching, 2);
+    assert!(!matching.has_poller(&list(), |_| true), "it does not count as a poller for other runs");
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
+    // It gets its task although another one waits, and before the pollers of all runs.
+    let Offered::Poller(poller, _) = matching.offer(&list(), task(2, 2)) else { panic!("a poller waits") };
+    assert_eq!(poller.taker, of_run(2));
+    assert!(matching.put_back(&list(), *poller).is_none());
+    assert_eq!(next(&matching), Some(task(1, 2)));
+    let _other = wait_with(&matching, 7, &[0, 1]);
+    let offered = |run| match matching.offer(&list(), task(run, 3)) {
+        Offered::Poller(poller, _) => poller.taker.workflow_id.as_deref().map(str::to_owned),
+        _ => panic!("pollers wait"),
+    };
+    assert_eq!([offered(1), offered(2), offered(2)], [None, Some("2".to_owned()), None]);
+}
+
+#[test]
+fn a_poller_of_a_run_gets_its_task_although_the_list_is_full() {
+    let matching = Matching::new(WaitingBounds { list_tasks_max: 1, ..WaitingBounds::default() });
+    let _debugging = wait_for_run(&matching, 2);
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
+    assert!(matches!(matching.offer(&list(), task(3, 2)), Offered::Full));
+    assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Poller(..)));
+}
+
+#[test]
+fn a_poller_of_a_run_gets_only_riders_of_that_run() {
+    let matching = Matching::new(WaitingBounds::default());
+    let answers = Taker { answers: true, ..of_run(2) };
+    let PollResult::Wait(_debugging) = matching.poll(&list(), &answers) else { panic!("nothing waits") };
+    let riders = |run: u128| {
+        OnList::Riders(WaitingRiders { key: task(run, 5).key, run_id: Uuid::from_u128(run), kind: RiderKind::Query })
+    };
+    assert!(matches!(matching.offer(&list(), riders(1)), Offered::Waits));
+    assert!(matches!(matching.offer(&list(), riders(2)), Offered::Poller(..)));
+    assert_eq!(to_poll(&matching, &answers), Err(Stays::NoTask));
+    assert_eq!(to_poll(&matching, &Taker { answers: true, ..Taker::default() }), Ok(riders(1)));
+}
+
+#[test]
+fn a_poller_of_a_run_leaves_nothing_behind() {
+    let matching = Matching::new(WaitingBounds::default());
+    drop(wait_for_run(&matching, 2));
+    assert!(matching.depths().is_empty(), "an idle list takes no room");
+    let taker = Taker { poll: Some(PollId(7)), ..of_run(2) };
+    let PollResult::Wait(_waiting) = matching.poll(&list(), &taker) else { panic!("nothing waits") };
+    matching.drop_poller(PollId(7));
+    assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Waits), "its response was lost");
+}

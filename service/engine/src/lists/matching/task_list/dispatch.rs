@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`ToPoll`] | the next task that the poller can handle | a new poll, or a poller that waited or is put back |
 //! | [`ToNode`] | the next turn or activity on the list | a poller that waits at another node |
-//! | [`ToWaiting`] | a task not on the list: about to be committed or offered | the poller that has waited longest |
+//! | [`ToWaiting`] | a task not on the list: about to be committed or offered | a poller of its run, or the one that has waited longest |
 //!
 //! Rules about when tasks may leave a list belong here and nowhere else. The limits of the list are asked through
 //! [`ListGate`]. Each rule has a variant of [`Stays`] that names its reason. The task then stays on its list, or the caller
@@ -124,15 +124,15 @@ pub(crate) struct ToNode;
 pub(crate) enum ToWaiting<'a> {
     /// A turn or an activity.
     Task(&'a WaitingTask),
-    /// Riders of this kind.
-    Riders(RiderKind),
+    /// Riders of this kind, of the run with this workflow id.
+    Riders { kind: RiderKind, workflow_id: &'a str },
 }
 
 impl<'a> From<&'a OnList> for ToWaiting<'a> {
     fn from(task: &'a OnList) -> Self {
         match task {
             OnList::Task(task) => Self::Task(task),
-            OnList::Riders(riders) => Self::Riders(riders.kind),
+            OnList::Riders(riders) => Self::Riders { kind: riders.kind, workflow_id: task.workflow_id() },
         }
     }
 }
@@ -171,6 +171,35 @@ impl TaskList {
         let permit = task.task().map_or_else(Permit::default, |task| gate.permit(task));
         Ok(Leaving { task, permit })
     }
+
+    /// Takes the next entry of the run that the poller names. The keys of other tasks keep their turns. Reads all
+    /// entries, which only such polls have to wait for.
+    fn take_next_of_run(&mut self, taker: &Taker, mut gate: ListGate<'_>) -> Result<Leaving, Stays> {
+        let mut stays = Stays::NoTask;
+        let place =
+            self.tasks.iter().filter(|(_, kept)| kept.task.is_for(taker)).find_map(|(place, kept)| {
+                match kept.task.task().map_or(Ok(()), |task| gate.check(task)) {
+                    Ok(()) => Some(*place),
+                    Err(held_back) => {
+                        stays = held_back;
+                        None
+                    }
+                }
+            });
+        let task = place.and_then(|place| self.remove(place)).ok_or(stays)?;
+        let permit = task.task().map_or_else(Permit::default, |task| gate.permit(task));
+        Ok(Leaving { task, permit })
+    }
+}
+
+/// Takes a waiting poller that takes only tasks of this task's run, if the limits permit the task.
+fn take_of_run(list: &mut TaskList, task: &WaitingTask, gate: &mut ListGate<'_>) -> Option<Poller> {
+    if list.of_runs.is_empty() || gate.check(task).is_err() {
+        return None;
+    }
+    let mut poller = list.take_poller_of_run(&task.key.workflow_id, |_| true)?;
+    poller.permit = gate.permit(task);
+    Some(poller)
 }
 
 /// Returns true if limits apply to an entry.
@@ -183,7 +212,10 @@ impl Departure for ToPoll<'_> {
     const IF_EMPTY: Stays = Stays::NoTask;
 
     fn leave(self, list: &mut TaskList, gate: ListGate<'_>) -> Result<Leaving, Stays> {
-        list.take_next(|task| task.is_for(self.0), gate)
+        match &self.0.workflow_id {
+            Some(_) => list.take_next_of_run(self.0, gate),
+            None => list.take_next(|task| task.is_for(self.0), gate),
+        }
     }
 }
 
@@ -205,6 +237,12 @@ impl Departure for ToWaiting<'_> {
     const IF_EMPTY: Stays = Stays::NoPoller;
 
     fn leave(self, list: &mut TaskList, mut gate: ListGate<'_>) -> Result<Poller, Stays> {
+        if let Self::Task(task) = self
+            && let Some(poller) = take_of_run(list, task, &mut gate)
+        {
+            // A poller of this run takes no tasks of other runs, so the task need not wait behind them.
+            return Ok(poller);
+        }
         match self {
             Self::Task(_) if list.has_tasks() => Err(Stays::BehindOthers),
             Self::Task(task) => {
@@ -215,7 +253,10 @@ impl Departure for ToWaiting<'_> {
                 Ok(poller)
             }
             // Riders may overtake waiting tasks, because those may wait for pollers that do not handle riders.
-            Self::Riders(kind) => list.take_poller(|taker| taker.takes(kind)).ok_or(Self::IF_EMPTY),
+            Self::Riders { kind, workflow_id } => {
+                let of_run = list.take_poller_of_run(workflow_id, |taker| taker.takes(kind));
+                of_run.or_else(|| list.take_poller(|taker| taker.takes(kind))).ok_or(Self::IF_EMPTY)
+            }
         }
     }
 }
