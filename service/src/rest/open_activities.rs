@@ -54,6 +54,7 @@ pub(super) async fn open_activities(
 
 fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, runner: Runner) -> body::OpenActivity {
     body::OpenActivity {
+        behind: Vec::new(),
         activity_id: activity.activity_id.clone(),
         activity_type: activity.activity_type.clone(),
         task_list: activity.task_list.clone(),
