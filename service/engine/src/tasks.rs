@@ -319,10 +319,19 @@ impl Tasks {
             biased;
             answer = &mut waiting.answer => return Ok(answer.ok()),
             () = &mut deadline => {}
-            () = self.lists.seek_run(&poll.list, &poll.taker) => {}
+            () = self.seek_run(poll) => {}
             () = self.background.stopped() => {}
         }
         Ok(waiting.end().await)
+    }
+
+    /// Looks for tasks of the run that the poll names. Never returns. Boxed only for such a poll, so that other waiting
+    /// polls take no memory for it.
+    async fn seek_run(&self, poll: &PollUnderWay) {
+        match &poll.taker.workflow_id {
+            Some(_) => Box::pin(self.lists.seek_run(&poll.list, &poll.taker)).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Returns a page of the history up to the DeciderStarted event of the token's turn. Fails if no decider has the
