@@ -201,6 +201,13 @@ pub enum Command {
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
+    /// An operator retries all activities of the run that are blocked or wait for their next attempt.
+    RetryActivities {
+        /// Identity of the operator, and the reason.
+        operator: OperatorAction,
+        /// Idempotency key of the request.
+        key: Option<RequestKey>,
+    },
     /// An operator pauses the run.
     Pause {
         /// True if the run's timers and timeouts stop as well.
