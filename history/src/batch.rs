@@ -88,9 +88,7 @@ pub struct BatchPlan {
 /// A page of the list of runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchPage {
-    /// Number of runs that were examined, including those that did not match.
-    pub examined: u64,
-    /// Runs that matched.
+    /// Runs that match the filter.
     pub runs: Vec<SelectedRun>,
     /// Workflow ids of the filter that have no matching run.
     pub missing: Vec<String>,
@@ -139,7 +137,7 @@ pub enum BatchOutcome {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchCounts {
-    /// Number of runs examined, including those that did not match.
+    /// Number of runs that match the filter and have been read so far.
     pub examined: u64,
     /// Number of runs on which the operation is recorded.
     pub done: u64,
@@ -233,7 +231,7 @@ impl BatchState {
 
     /// Stores a page as the plan of the next operations.
     pub fn plan(&mut self, page: BatchPage, now: Timestamp) {
-        self.counts.examined = self.counts.examined.saturating_add(page.examined);
+        self.counts.examined = self.counts.examined.saturating_add(page.runs.len() as u64);
         for workflow_id in page.missing {
             let reason = "no run of this workflow id matches the filter".to_owned();
             self.refuse(BatchRefusal { workflow_id, run_id: None, code: "unknown-workflow".to_owned(), reason });

@@ -111,7 +111,8 @@ impl BatchOperation {
 
     fn check(&self) -> Result<(), Fault> {
         let action = self.r#type;
-        let invalid = |field: &str, problem: String| Err(Fault::Invalid { field: format!("operation.{field}"), problem });
+        let invalid =
+            |field: &str, problem: String| Err(Fault::Invalid { field: format!("operation.{field}"), problem });
         for (member, is_given, of) in [
             ("name", self.name.is_some(), BatchAction::Signal),
             ("input", self.input.is_some(), BatchAction::Signal),

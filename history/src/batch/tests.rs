@@ -16,7 +16,7 @@ fn runs(count: usize) -> Vec<SelectedRun> {
 
 fn page(count: usize, is_last: bool) -> BatchPage {
     let next = BatchCursor { page: Some("next".to_owned()), is_at_end: is_last, ..BatchCursor::default() };
-    BatchPage { examined: count as u64, runs: runs(count), missing: Vec::new(), next }
+    BatchPage { runs: runs(count), missing: Vec::new(), next }
 }
 
 /// Returns the state of a batch with a plan of this number of runs.
@@ -208,7 +208,11 @@ fn an_invalid_definition_is_refused_with_its_field() {
         (of(BatchAction::Signal), BatchFilter::default(), Some("operation.name")),
         (named(BatchAction::Signal), BatchFilter::default(), None),
         (named(BatchAction::Cancel), BatchFilter::default(), Some("operation.name")),
-        (BatchOperation { stop_clocks: true, ..of(BatchAction::Resume) }, status("paused"), Some("operation.stopClocks")),
+        (
+            BatchOperation { stop_clocks: true, ..of(BatchAction::Resume) },
+            status("paused"),
+            Some("operation.stopClocks"),
+        ),
         (of(BatchAction::Reset), status("failed"), Some("operation.to")),
         (reset.clone(), status("failed"), None),
         (reset.clone(), BatchFilter::default(), Some("filter.status")),
