@@ -77,6 +77,8 @@ names! {
     task_list "taskList";
     /// Schedule id.
     schedule_id "scheduleId";
+    /// Batch id.
+    batch_id "batchId";
     /// Update id.
     update_id "updateId";
     /// Name of a signal in an SWF request.
