@@ -303,7 +303,6 @@ impl BatchState {
     pub fn resume(&mut self, now: Timestamp) {
         if self.phase == BatchPhase::Stopped {
             self.phase = BatchPhase::Running;
-            self.next_at = now;
             self.complete_at_end(now);
         }
     }

@@ -203,6 +203,8 @@ pub enum Command {
     },
     /// An operator retries all activities of the run that are blocked or wait for their next attempt.
     RetryActivities {
+        /// If given, only activities whose last failure has this reason.
+        failure_reason: Option<String>,
         /// Identity of the operator, and the reason.
         operator: OperatorAction,
         /// Idempotency key of the request.

@@ -380,7 +380,7 @@ fn command(
         }
         Step::Act(_, 9, with) => {
             let operator = OperatorAction { identity: None, reason: Some("the server is back".to_owned()) };
-            Command::RetryActivities { operator, key: key(with) }
+            Command::RetryActivities { failure_reason: None, operator, key: key(with) }
         }
         Step::Act(any, act, with) => {
             let mut activities: Vec<_> = run.activities.values().collect();

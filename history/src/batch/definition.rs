@@ -87,6 +87,8 @@ impl BatchAction {
 pub struct BatchOperation {
     /// Kind of operation.
     pub r#type: BatchAction,
+    /// Only activities whose last failure has this reason. Only for `retry-activities`.
+    pub failure_reason: Option<String>,
     /// Name of the signal. Only for `signal`, which needs it.
     pub name: Option<String>,
     /// Input of the signal. Only for `signal`.
@@ -106,7 +108,16 @@ pub struct BatchOperation {
 impl BatchOperation {
     /// Returns an operation of this kind without further members.
     pub const fn of(action: BatchAction) -> Self {
-        Self { r#type: action, name: None, input: None, stop_clocks: false, to: None, event_id: None, signals: None }
+        Self {
+            r#type: action,
+            failure_reason: None,
+            name: None,
+            input: None,
+            stop_clocks: false,
+            to: None,
+            event_id: None,
+            signals: None,
+        }
     }
 
     fn check(&self) -> Result<(), Fault> {
@@ -114,6 +125,7 @@ impl BatchOperation {
         let invalid =
             |field: &str, problem: String| Err(Fault::Invalid { field: format!("operation.{field}"), problem });
         for (member, is_given, of) in [
+            ("failureReason", self.failure_reason.is_some(), BatchAction::RetryActivities),
             ("name", self.name.is_some(), BatchAction::Signal),
             ("input", self.input.is_some(), BatchAction::Signal),
             ("stopClocks", self.stop_clocks, BatchAction::Pause),

@@ -155,6 +155,15 @@ fn a_resumed_batch_continues_with_its_plan() {
 }
 
 #[test]
+fn a_resumed_batch_keeps_its_pace() {
+    let mut state = planned(50, 50, false);
+    assert!(apply(&mut state, &BatchOutcome::Done, at(1_000)));
+    state.stop();
+    state.resume(at(1_500));
+    assert_eq!(state.step(at(1_500)), BatchStep::Wait(at(2_000)));
+}
+
+#[test]
 fn the_outcomes_of_a_step_are_stored_after_a_stop() {
     let mut state = planned(50, 2, false);
     state.stop();

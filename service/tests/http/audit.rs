@@ -76,6 +76,11 @@ pub(crate) fn body(call: CallAccess) -> Value {
             json!({ "events": [{ "id": 1, "timestamp": timestamp, "type": kind, "name": "s", "input": NEEDLE }] })
         }
         (_, _, "schedules") => json!({ "scheduleId": "s", "schedule": schedule }),
+        (_, _, "batches") => {
+            let operation = json!({ "type": "signal", "name": "s", "input": NEEDLE });
+            json!({ "operation": operation, "reason": NEEDLE, "identity": "ann" })
+        }
+        (_, _, "pace") => json!({ "pace": 10 }),
         ("PUT", ..) => schedule,
         (_, _, "backfill") => json!({ "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z" }),
         (_, _, "workflow-types" | "activity-types") => json!({ "name": "t", "description": NEEDLE }),

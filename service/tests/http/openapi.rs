@@ -34,6 +34,7 @@ async fn the_document_names_these_calls() {
     let expected = [
         "delete /v1/domains/{domain}",
         "delete /v1/domains/{domain}/activity-types/{type}",
+        "delete /v1/domains/{domain}/batches/{id}",
         "delete /v1/domains/{domain}/schedules/{id}",
         "delete /v1/domains/{domain}/workflow-types/{type}",
         "delete /v1/domains/{domain}/workflows/{id}",
@@ -50,6 +51,8 @@ async fn the_document_names_these_calls() {
         "get /v1/domains/{domain}",
         "get /v1/domains/{domain}/activity-types",
         "get /v1/domains/{domain}/activity-types/{type}",
+        "get /v1/domains/{domain}/batches",
+        "get /v1/domains/{domain}/batches/{id}",
         "get /v1/domains/{domain}/changes",
         "get /v1/domains/{domain}/late-runs",
         "get /v1/domains/{domain}/schedules",
@@ -78,6 +81,9 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/activity-types",
         "post /v1/domains/{domain}/activity-types/{type}/deprecate",
         "post /v1/domains/{domain}/activity-types/{type}/undeprecate",
+        "post /v1/domains/{domain}/batches",
+        "post /v1/domains/{domain}/batches/{id}/resume",
+        "post /v1/domains/{domain}/batches/{id}/stop",
         "post /v1/domains/{domain}/deprecate",
         "post /v1/domains/{domain}/imported-runs",
         "post /v1/domains/{domain}/schedules",
@@ -112,6 +118,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/updates/{name}",
         "post /v1/secret/rotate",
         "post /v1/session",
+        "put /v1/domains/{domain}/batches/{id}/pace",
         "put /v1/domains/{domain}/schedules/{id}",
     ];
     assert_eq!(calls, expected);

@@ -21,13 +21,14 @@ use crate::support::{Answer, is_page};
 use simulation::manual_clock::ManualClock;
 
 /// Names of the stories.
-const STORIES: [&str; 9] = [
+const STORIES: [&str; 10] = [
     "domains-and-types",
     "runs",
     "tasks",
     "manual",
     "queries-and-updates",
     "schedules",
+    "batches",
     "swf",
     "swf-decisions",
     "moved",

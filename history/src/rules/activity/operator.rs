@@ -84,9 +84,11 @@ impl Transition {
 
 impl Transition {
     /// Retries all activities that are blocked or wait for their next attempt. Activities that a runner holds, and those
-    /// that cannot be retried, are left unchanged.
+    /// that cannot be retried, are left unchanged. With a `failure_reason`, so are those whose last failure has another
+    /// reason.
     pub(crate) fn retry_activities(
         &mut self,
+        failure_reason: Option<&str>,
         operator: &OperatorAction,
         mut key: Option<RequestKey>,
         now: Timestamp,
@@ -95,12 +97,17 @@ impl Transition {
         must_be_open(&self.run)?;
         let needs_retry = |activity: &PendingActivity| {
             let waits = activity.held_since().is_none() && activity.not_before().is_some_and(|at| at > now);
-            (activity.is_blocked() || waits) && may_be_retried(activity, now).is_ok()
+            let reason = activity.last_failure().and_then(|failure| failure.reason.as_deref());
+            (activity.is_blocked() || waits)
+                && (failure_reason.is_none() || failure_reason == reason)
+                && may_be_retried(activity, now).is_ok()
         };
         let retried: Vec<EventId> =
             self.run.activities.iter().filter(|(_, activity)| needs_retry(activity)).map(|(id, _)| *id).collect();
         if retried.is_empty() {
-            let problem = "no open activity of the run is blocked or waits for its next attempt".to_owned();
+            let after = failure_reason.map(|reason| format!(" after a failure with the reason `{reason}`"));
+            let after = after.unwrap_or_default();
+            let problem = format!("no open activity of the run is blocked or waits for its next attempt{after}");
             return Err(Fault::ActivityNotRetryable { problem });
         }
         let kind = |scheduled_event_id| {

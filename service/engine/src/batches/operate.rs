@@ -117,7 +117,10 @@ fn command(record: &BatchRecord, key: Option<RequestKey>) -> Option<Command> {
     let operation = &record.batch.operation;
     let OperatorAction { identity, reason } = operator(record);
     Some(match operation.r#type {
-        BatchAction::RetryActivities => Command::RetryActivities { operator: operator(record), key },
+        BatchAction::RetryActivities => {
+            let failure_reason = operation.failure_reason.clone();
+            Command::RetryActivities { failure_reason, operator: operator(record), key }
+        }
         BatchAction::Pause => Command::Pause { stop_clocks: operation.stop_clocks, operator: operator(record), key },
         BatchAction::Resume => Command::Resume { operator: operator(record), key },
         BatchAction::Signal => {

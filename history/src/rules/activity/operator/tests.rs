@@ -289,7 +289,7 @@ fn fields_of_manual_changes_are_limited() {
 
 fn retry_all(key: Option<RequestKey>) -> Command {
     let operator = OperatorAction { identity: Some("ann".to_owned()), reason: Some("the server is back".to_owned()) };
-    Command::RetryActivities { operator, key }
+    Command::RetryActivities { failure_reason: None, operator, key }
 }
 
 #[test]
@@ -306,6 +306,25 @@ fn all_blocked_and_waiting_activities_are_retried_at_once() {
     check(&retried, &retry_all(None), "fault activity-not-retryable");
     let EventKind::ActivityRetried(it) = &retried.events.last().unwrap().kind else { panic!() };
     assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("the server is back")));
+}
+
+#[test]
+fn activities_are_retried_by_the_reason_of_their_failure() {
+    let none = ActivityTimeouts::default();
+    let two = ["a", "b"].map(|id| schedule_with_retry(id, policy(), none));
+    let given = scene().decide(two).takes("a").takes("b");
+    let (busy, lost) = (fail_with(given.task("a"), "busy", None), fail_with(given.task("b"), "lost", None));
+    let given = given.then(&busy).then(&lost);
+    let because = |reason: &str| {
+        let (failure_reason, operator) = (Some(reason.to_owned()), OperatorAction::default());
+        Command::RetryActivities { failure_reason, operator, key: None }
+    };
+    check(&given, &retry_all(None), "ActivityRetried ActivityRetried");
+    check(&given, &because("lost"), "ActivityRetried");
+    let retried = given.clone().then(&because("lost"));
+    let EventKind::ActivityRetried(it) = &retried.events.last().unwrap().kind else { panic!() };
+    assert_eq!(it.scheduled_event_id, given.scheduled("b"));
+    check(&given, &because("other"), "fault activity-not-retryable");
 }
 
 #[test]
