@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-pub use definition::{Batch, BatchAction, BatchFilter, BatchOperation, check_pace};
+pub use definition::{Batch, BatchAction, BatchFilter, BatchedOperation, check_pace};
 
 /// Phase of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -72,8 +72,8 @@ mod warning;
 pub use admit::admit;
 pub use author::Author;
 pub use batch::{
-    Batch, BatchAction, BatchCounts, BatchCursor, BatchFilter, BatchOperation, BatchOutcome, BatchPage, BatchPhase,
-    BatchPlan, BatchRefusal, BatchState, BatchStep, SelectedRun, check_pace as check_batch_pace,
+    Batch, BatchAction, BatchCounts, BatchCursor, BatchFilter, BatchOutcome, BatchPage, BatchPhase, BatchPlan,
+    BatchRefusal, BatchState, BatchStep, BatchedOperation, SelectedRun, check_pace as check_batch_pace,
 };
 pub use caller::CallerName;
 pub use closed::CloseReason;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use history::{BatchFilter, BatchOperation, BatchPhase, BatchRefusal, CallerName, Timestamp};
+use history::{BatchFilter, BatchPhase, BatchRefusal, BatchedOperation, CallerName, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Listed;
@@ -14,7 +14,7 @@ use super::Listed;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateBatch {
     /// Operation on each run.
-    pub operation: BatchOperation,
+    pub operation: BatchedOperation,
     /// Filter of the runs; all runs on which the operation is possible by default.
     #[serde(default)]
     pub filter: BatchFilter,
@@ -61,7 +61,7 @@ answers! {
         /// Status: `running`, `stopped` or `completed`.
         status: BatchPhase,
         /// Operation on each run.
-        operation: BatchOperation,
+        operation: BatchedOperation,
         /// Filter of the runs.
         filter: BatchFilter,
         /// Maximum number of runs per second.

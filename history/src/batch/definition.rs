@@ -84,7 +84,7 @@ impl BatchAction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct BatchOperation {
+pub struct BatchedOperation {
     /// Kind of operation.
     pub r#type: BatchAction,
     /// Only activities whose last failure has this reason. Only for `retry-activities`.
@@ -105,7 +105,7 @@ pub struct BatchOperation {
     pub signals: Option<LaterSignals>,
 }
 
-impl BatchOperation {
+impl BatchedOperation {
     /// Returns an operation of this kind without further members.
     pub const fn of(action: BatchAction) -> Self {
         Self {
@@ -250,7 +250,7 @@ impl BatchFilter {
 #[serde(rename_all = "camelCase")]
 pub struct Batch {
     /// Operation on each run.
-    pub operation: BatchOperation,
+    pub operation: BatchedOperation,
     /// Filter of the runs.
     pub filter: BatchFilter,
     /// Reason, which the histories of the runs record.

@@ -188,7 +188,7 @@ fn a_missing_workflow_id_counts_as_refused() {
     assert_eq!((state.refusals[0].workflow_id.as_str(), state.phase), ("lost", BatchPhase::Completed));
 }
 
-fn batch(operation: BatchOperation, filter: BatchFilter) -> Batch {
+fn batch(operation: BatchedOperation, filter: BatchFilter) -> Batch {
     Batch { operation, filter, reason: None, identity: None }
 }
 
@@ -202,11 +202,11 @@ fn ids(count: usize) -> BatchFilter {
 
 #[test]
 fn an_invalid_definition_is_refused_with_its_field() {
-    let of = BatchOperation::of;
-    let reset = BatchOperation { to: Some(crate::ResetTo::LastTurn), ..of(BatchAction::Reset) };
+    let of = BatchedOperation::of;
+    let reset = BatchedOperation { to: Some(crate::ResetTo::LastTurn), ..of(BatchAction::Reset) };
     let twice = BatchFilter { workflow_ids: vec!["w".to_owned(); 2], ..BatchFilter::default() };
     let both = BatchFilter { workflow_id: Some("w".to_owned()), ..ids(1) };
-    let named = |action| BatchOperation { name: Some("approve".to_owned()), ..of(action) };
+    let named = |action| BatchedOperation { name: Some("approve".to_owned()), ..of(action) };
     let cases = [
         (of(BatchAction::Cancel), status("open"), None),
         (of(BatchAction::RetryActivities), status("blocked"), None),
@@ -218,15 +218,15 @@ fn an_invalid_definition_is_refused_with_its_field() {
         (named(BatchAction::Signal), BatchFilter::default(), None),
         (named(BatchAction::Cancel), BatchFilter::default(), Some("operation.name")),
         (
-            BatchOperation { stop_clocks: true, ..of(BatchAction::Resume) },
+            BatchedOperation { stop_clocks: true, ..of(BatchAction::Resume) },
             status("paused"),
             Some("operation.stopClocks"),
         ),
         (of(BatchAction::Reset), status("failed"), Some("operation.to")),
         (reset.clone(), status("failed"), None),
         (reset.clone(), BatchFilter::default(), Some("filter.status")),
-        (BatchOperation { event_id: Some(3), ..reset }, status("failed"), Some("operation.to")),
-        (BatchOperation { event_id: Some(0), ..of(BatchAction::Reset) }, status("failed"), Some("operation.eventId")),
+        (BatchedOperation { event_id: Some(3), ..reset }, status("failed"), Some("operation.to")),
+        (BatchedOperation { event_id: Some(0), ..of(BatchAction::Reset) }, status("failed"), Some("operation.eventId")),
         (of(BatchAction::Cancel), ids(BATCH_IDS_MAX), None),
         (of(BatchAction::Cancel), ids(BATCH_IDS_MAX + 1), Some("filter.workflowIds")),
         (of(BatchAction::Cancel), twice, Some("filter.workflowIds")),
@@ -245,9 +245,9 @@ fn an_invalid_definition_is_refused_with_its_field() {
 #[test]
 fn a_definition_over_its_size_is_refused() {
     let with = |length: usize| {
-        let operation = BatchOperation { name: Some("s".to_owned()), ..BatchOperation::of(BatchAction::Signal) };
+        let operation = BatchedOperation { name: Some("s".to_owned()), ..BatchedOperation::of(BatchAction::Signal) };
         let input = crate::Payload::from_json(&format!("\"{}\"", "x".repeat(length)));
-        batch(BatchOperation { input: Some(input.unwrap()), ..operation }, BatchFilter::default())
+        batch(BatchedOperation { input: Some(input.unwrap()), ..operation }, BatchFilter::default())
     };
     let rest = serde_json::to_vec(&with(0)).unwrap().len();
     assert!(with(limits::BATCH_BYTES_MAX - rest).check().is_ok());

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use client::Client;
 use client::body::{CreateBatch, DescribedBatch, ListedBatch};
 use history::event::LaterSignals;
-use history::{BatchAction, BatchFilter, BatchOperation, BatchPhase, EventId, ResetTo, Timestamp};
+use history::{BatchAction, BatchFilter, BatchPhase, BatchedOperation, EventId, ResetTo, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Subcommand)]
 pub enum BatchCommand {
     /// Create a batch: perform an operation on each run that the filter selects
-    Create(Box<Create>),
+    Create(Box<CreateArgs>),
     /// List batches, newest first
     List {
         /// Print JSON
@@ -86,7 +86,7 @@ pub struct Output {
 }
 
 #[derive(Debug, Args)]
-pub struct Create {
+pub struct CreateArgs {
     /// Operation: retry-activities, pause, resume, signal, cancel, terminate, reset or delete
     #[arg(value_parser = word::<BatchAction>)]
     operation: BatchAction,
@@ -201,9 +201,9 @@ fn read_ids(file: &str) -> Result<Vec<String>, Failed> {
     }
 }
 
-impl Create {
+impl CreateArgs {
     async fn run(self) -> Done {
-        let operation = BatchOperation {
+        let operation = BatchedOperation {
             r#type: self.operation,
             failure_reason: self.failure,
             name: self.signal,

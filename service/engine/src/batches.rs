@@ -41,8 +41,8 @@ const TRY_WAIT: Duration = Duration::from_millis(20);
 /// Maximum number of runs that are examined to estimate the number of runs of a batch. Source: that of a count of runs.
 const ESTIMATE_EXAMINED_MAX: u64 = 100_000;
 
-/// Number of runs that a dry run lists. Our choice: as many as a batch has refusals.
-const DRY_RUN_LISTED: usize = limits::BATCH_REFUSALS_MAX;
+/// Maximum number of runs that a dry run lists. Our choice: as many as a batch has refusals.
+const DRY_RUN_LISTED_MAX: usize = limits::BATCH_REFUSALS_MAX;
 
 /// Maximum number of pages that a dry run reads to list runs. Our choice.
 const DRY_RUN_PAGES_MAX: usize = 100;
@@ -190,11 +190,11 @@ impl Batches {
         pace.map_or(Ok(()), check_batch_pace)?;
         let (mut rows, mut cursor) = (Vec::new(), BatchCursor::default());
         for _ in 0..DRY_RUN_PAGES_MAX {
-            let query = select::query(domain, &batch, None, DRY_RUN_LISTED - rows.len());
+            let query = select::query(domain, &batch, None, DRY_RUN_LISTED_MAX - rows.len());
             let selection = select::read(&*self.store, &query, &batch.filter.workflow_ids, &cursor).await?;
             rows.extend(selection.rows);
             cursor = selection.next;
-            if cursor.is_at_end || rows.len() >= DRY_RUN_LISTED {
+            if cursor.is_at_end || rows.len() >= DRY_RUN_LISTED_MAX {
                 break;
             }
         }

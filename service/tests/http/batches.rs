@@ -363,6 +363,25 @@ async fn a_repeated_creation_creates_one_batch() {
 }
 
 #[tokio::test]
+async fn batches_are_listed_in_pages() {
+    let api = Api::open().await;
+    let mut created = Vec::new();
+    for _ in 0..3 {
+        created.insert(0, create(&api, &signals(&json!({}))).await["batchId"].clone());
+        api.clock.advance(Duration::from_millis(1));
+    }
+    let first = api.get(&format!("{BATCHES}?limit=2")).await.json(200);
+    let next = first["nextPage"].as_str().unwrap();
+    let second = api.get(&format!("{BATCHES}?limit=2&page={next}")).await.json(200);
+    assert_eq!(second.get("nextPage"), None);
+    let listed = [&first, &second].map(|page| page["batches"].as_array().unwrap().clone()).concat();
+    let ids: Vec<_> = listed.iter().map(|batch| batch["batchId"].clone()).collect();
+    assert_eq!(ids, created, "newest first");
+    let foreign = api.get(&format!("/v1/domains/default/schedules?page={next}")).await;
+    foreign.problem(400, "bad-page");
+}
+
+#[tokio::test]
 async fn an_invalid_batch_is_refused_with_its_field() {
     let api = Api::open().await;
     let field = |operation: Value, filter: Value| json!({ "operation": operation, "filter": filter });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{BatchView, Limited, NewBatch, Refusal};
-use history::{Batch, BatchAction, BatchFilter, BatchOperation, BatchPhase, RequestKey, limits};
+use history::{Batch, BatchAction, BatchFilter, BatchPhase, BatchedOperation, RequestKey, limits};
 use simulation::stores::with_due_shards;
 use store::Store;
 use store::fault::{Chances, FaultStore};
@@ -13,7 +13,7 @@ use crate::members::{clock, open, pass, slow_store};
 use crate::{DOMAIN, Service};
 
 fn signals(pace: u32) -> NewBatch {
-    let operation = BatchOperation { name: Some("go".to_owned()), ..BatchOperation::of(BatchAction::Signal) };
+    let operation = BatchedOperation { name: Some("go".to_owned()), ..BatchedOperation::of(BatchAction::Signal) };
     let batch = Batch { operation, filter: BatchFilter::default(), reason: None, identity: Some("ann".to_owned()) };
     NewBatch { batch, pace: Some(pace), by: None }
 }
