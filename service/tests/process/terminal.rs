@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use client::Patience;
 use client::body::{
-    CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseWorkflow, PollDecider, Schedule, StartWorkflow,
-    TerminateWorkflow,
+    CreateBatch, CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseWorkflow, PollDecider, Schedule,
+    StartWorkflow, TerminateWorkflow,
 };
 use history::Payload;
 use serde_json::Value;
@@ -55,7 +55,14 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
     let pause = PauseSchedule { reason: name() };
     client.pause_schedule("s", &pause).await.unwrap();
 
+    // A run without failing activities refuses the operation, so that the batch shows a refusal.
+    let operation = serde_json::json!({ "operation": { "type": "retry-activities" }, "identity": TURNED });
+    let mut batch: CreateBatch = serde_json::from_value(operation).unwrap();
+    (batch.reason, batch.filter.workflow_ids) = (name(), vec![TURNED.to_owned()]);
+    let batch = client.create_batch(&batch, None).await.unwrap().batch_id;
+
     let unknown = format!("workflow show {ORDERS}");
+    let (batch_show, batch_json) = (format!("batch show {batch} --wait"), format!("batch show {batch} --json"));
     let looks = [
         "domain list",
         "domain list --json",
@@ -78,6 +85,10 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
         "history nobody",
         "query nobody what",
         "update nobody what",
+        "batch list",
+        "batch create cancel --dry-run",
+        batch_show.as_str(),
+        batch_json.as_str(),
         unknown.as_str(),
     ];
     let check = |line: &str| {
