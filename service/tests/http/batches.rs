@@ -363,6 +363,29 @@ async fn a_repeated_creation_creates_one_batch() {
 }
 
 #[tokio::test]
+async fn a_domain_with_an_open_batch_is_not_deleted() {
+    let api = Api::open().await;
+    api.post("/v1/domains", &json!({ "name": "old" })).await.json(201);
+    let of = |rest: &str| format!("/v1/domains/old{rest}");
+    for id in ["w0", "w1"] {
+        let start = json!({ "workflowId": id, "workflowType": "t", "taskList": "l" });
+        api.post(&of("/workflows"), &start).await.json(201);
+    }
+    let batch = api.post(&of("/batches"), &signals(&json!({ "pace": 1 }))).await.json(201);
+    let batch = of(&format!("/batches/{}", batch["batchId"].as_str().unwrap()));
+    api.post(&format!("{batch}/stop"), &json!({})).await.json(200);
+    api.ask(Ask::new("POST", &of("/deprecate"))).await.json(200);
+    for id in ["w0", "w1"] {
+        api.ask(Ask::new("DELETE", &of(&format!("/workflows/{id}?terminate=true")))).await.json(200);
+    }
+    api.clock.advance(Duration::from_secs(61));
+    let problem = api.ask(Ask::new("DELETE", &of(""))).await.problem(409, "domain-in-use");
+    assert!(problem["detail"].as_str().unwrap().contains("it has batches that are not completed"), "{problem}");
+    api.ask(Ask::new("DELETE", &batch)).await.json(200);
+    assert_eq!(api.ask(Ask::new("DELETE", &of(""))).await.status.as_u16(), 204);
+}
+
+#[tokio::test]
 async fn batches_are_listed_in_pages() {
     let api = Api::open().await;
     let mut created = Vec::new();
