@@ -64,6 +64,7 @@ macro_rules! answers {
 }
 
 mod audit;
+mod batches;
 mod domains;
 mod exchange;
 mod moved;
@@ -78,6 +79,7 @@ mod types;
 mod updates;
 mod workflows;
 pub use audit::*;
+pub use batches::*;
 pub use domains::*;
 pub use exchange::*;
 pub use moved::*;

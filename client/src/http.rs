@@ -1,6 +1,7 @@
 //! The client: its connections, and the sending of requests. The submodules have one typed method for each call of the
 //! REST API.
 
+mod batches;
 mod domains;
 mod moved;
 mod operate;

@@ -143,6 +143,9 @@ impl Transition {
             Command::ActOnActivity { activity_id, act, operator, .. } => {
                 self.act_on_activity(activity_id, act, operator, key, now)
             }
+            Command::RetryActivities { failure_reason, operator, .. } => {
+                self.retry_activities(failure_reason.as_deref(), operator, key, now)
+            }
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now),
             Command::ReturnActivity { task, poll } => self.return_activity(*task, *poll, now),
             Command::FireDeadlines { heartbeats } => {

@@ -201,6 +201,15 @@ pub enum Command {
         /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
+    /// An operator retries all activities of the run that are blocked or wait for their next attempt.
+    RetryActivities {
+        /// If given, only activities whose last failure has this reason.
+        failure_reason: Option<String>,
+        /// Identity of the operator, and the reason.
+        operator: OperatorAction,
+        /// Idempotency key of the request.
+        key: Option<RequestKey>,
+    },
     /// An operator pauses the run.
     Pause {
         /// True if the run's timers and timeouts also stop.

@@ -24,6 +24,7 @@
 
 pub mod admit;
 mod author;
+mod batch;
 pub mod bounded;
 mod caller;
 pub mod check;
@@ -70,6 +71,10 @@ mod warning;
 
 pub use admit::admit;
 pub use author::Author;
+pub use batch::{
+    Batch, BatchAction, BatchCounts, BatchCursor, BatchFilter, BatchOutcome, BatchPage, BatchPhase, BatchPlan,
+    BatchRefusal, BatchState, BatchStep, BatchedOperation, SelectedRun, check_pace as check_batch_pace,
+};
 pub use caller::CallerName;
 pub use closed::CloseReason;
 pub use command::{
@@ -97,7 +102,7 @@ pub use note::Note;
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use permissions::Permissions;
 pub use registered::{ActivityDefaults, WorkflowDefaults};
-pub use reset::{Branch, BranchReader, Branching};
+pub use reset::{Branch, BranchReader, Branching, ResetPoints, ResetTo};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use rules::repair::LateDeadline;
 pub use run::{

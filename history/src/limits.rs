@@ -297,6 +297,45 @@ pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
 /// Default catch-up window of a schedule. Chosen: an outage of one day. Temporal's default is one year.
 pub const SCHEDULE_CATCH_UP_DEFAULT: Duration = Duration::from_days(1);
 
+/// Maximum number of batches of a domain that are not completed. Chosen: each of them reads lists of the domain.
+/// Batches that are created at the same time may exceed it.
+pub const BATCHES_OPEN_MAX: usize = 10;
+
+/// Maximum pace of a batch, in runs per second. Chosen: a tenth of the commits per second of one node.
+pub const BATCH_PACE_MAX: u32 = 1_000;
+
+/// Default pace of a batch, in runs per second. Chosen: 5,000 runs take less than two minutes.
+pub const BATCH_PACE_DEFAULT: u32 = 50;
+
+/// Maximum number of workflow ids in the filter of a batch. Chosen: the batch reads the runs of each of them with a
+/// request to the store.
+pub const BATCH_IDS_MAX: usize = 1_000;
+
+/// Maximum number of runs on which one step of a batch operates. Chosen: the runs of a step are in the batch's record.
+pub const BATCH_PAGE_MAX: usize = 100;
+
+/// Maximum number of refusals that a batch stores with their workflow ids. Further ones are only counted. Chosen: the
+/// refusals are in the batch's record.
+pub const BATCH_REFUSALS_MAX: usize = 100;
+
+/// Maximum length of a stored refusal's text in bytes. Longer texts are cut. Chosen: the refusals are in the batch's
+/// record.
+pub const BATCH_REFUSAL_BYTES_MAX: usize = 256;
+
+/// Maximum size of a batch's definition in bytes of JSON. Chosen: with the runs of a step and the refusals, all with
+/// names of the maximum length, the record fits into an item of the store.
+pub const BATCH_BYTES_MAX: usize = 64 * 1024;
+
+/// Maximum number of times that a batch tries its operation on a run while the service cannot record it. Chosen: about
+/// five minutes with the waits between the attempts.
+pub const BATCH_ATTEMPTS_MAX: u32 = 10;
+
+/// Maximum delay between two steps of a batch. Chosen: an outage of the store is over within minutes.
+pub const BATCH_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Time for which a completed batch is kept. Chosen: the retention of a run whose domain sets none.
+pub const BATCH_RETENTION: Duration = Duration::from_days(30);
+
 /// Maximum interval between two checks of a run for which actions of a schedule wait. Chosen: ten minutes, because a
 /// check is needed only if the run's report of its close was lost.
 pub const SCHEDULE_LOOK_MAX: Duration = Duration::from_secs(600);

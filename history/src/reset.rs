@@ -4,6 +4,8 @@
 //! A new run can branch off after an event if no decider holds a turn at that event, and if the event is the last of
 //! its commit. The copied history is then complete, and a decider that reads it sees a state that existed.
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{Event, EventId, EventKind, LaterSignals, Level};
 use crate::fault::Fault;
 use crate::limits;
@@ -18,6 +20,17 @@ pub struct Branching {
     pub event_id: EventId,
     /// Treatment of signals and cancel requests that the other run received after the last copied event.
     pub signals: LaterSignals,
+}
+
+/// Event of a run's history from which a new run continues, described by its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ResetTo {
+    /// First possible event: the new run begins again with the same input.
+    FirstEvent,
+    /// Last possible event before the newest completed turn: the turn is decided again.
+    LastTurn,
 }
 
 /// Data that a run takes over when it branches off another run.
@@ -160,6 +173,45 @@ fn reset_obstacle(run: &Run) -> Option<String> {
     }
     (run.clock.stops() >= limits::CLOCK_STOPS_MAX)
         .then(|| format!("the clock of the run has already been stopped {} times", limits::CLOCK_STOPS_MAX))
+}
+
+/// Finds the events of a history that [`ResetTo`] describes. The events are read in order from the first.
+#[derive(Debug, Default)]
+pub struct ResetPoints {
+    points: Points,
+    first: Option<EventId>,
+    newest: Option<EventId>,
+    /// Newest event before the start of the turn that a decider holds or held last.
+    before_turn: Option<EventId>,
+    last_turn: Option<EventId>,
+}
+
+impl ResetPoints {
+    /// Reads the next event. Payloads are not needed.
+    pub fn read(&mut self, event: &Event) {
+        let point = self.points.read(event);
+        self.first = self.first.or(point);
+        self.newest = point.or(self.newest);
+        match &event.kind {
+            EventKind::DeciderStarted(_) => self.before_turn = self.newest,
+            EventKind::DeciderCompleted(_) => self.last_turn = self.before_turn.or(self.last_turn),
+            _ => {}
+        }
+    }
+
+    /// Returns the event that `to` describes. Call it after the whole history has been read.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::ResetNotPossible`] if the history has no such event.
+    pub fn find(mut self, to: ResetTo) -> Result<EventId, Fault> {
+        let last = self.points.last();
+        let (found, problem) = match to {
+            ResetTo::FirstEvent => (self.first.or(last), "no event of the run can be the last that a new run keeps"),
+            ResetTo::LastTurn => (self.last_turn, "the run has no completed turn to repeat"),
+        };
+        found.ok_or_else(|| Fault::ResetNotPossible { problem: problem.to_owned() })
+    }
 }
 
 /// Finds the events after which a run can branch off.

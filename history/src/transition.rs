@@ -228,9 +228,16 @@ impl Transition {
 
     /// Checks that the state has space for the event of a manual change.
     pub(crate) fn must_have_space(&self, kind: &EventKind) -> Result<(), Fault> {
+        self.must_have_space_for(std::slice::from_ref(kind))
+    }
+
+    /// Checks that the state has space for the events of a manual change.
+    pub(crate) fn must_have_space_for(&self, kinds: &[EventKind]) -> Result<(), Fault> {
         let before = self.run.reserved_bytes(&self.links);
         let mut after = self.clone();
-        after.push(self.run.last_timestamp, kind.clone());
+        for kind in kinds {
+            after.push(self.run.last_timestamp, kind.clone());
+        }
         let (found, max) = (after.run.reserved_bytes(&after.links), limits::STATE_BYTES_MAX);
         if found > max && found > before { Err(Fault::StateLimit { found, max }) } else { Ok(()) }
     }

@@ -157,7 +157,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::ReturnTurn),
         6 => any::<u8>().prop_map(Step::TakeActivity),
         6 => (any::<u8>(), answer).prop_map(|(pick, answer)| Step::Answer(pick, answer)),
-        3 => (any::<u8>(), 0..9_u8, key()).prop_map(|(pick, act, key)| Step::Act(pick, act, key)),
+        3 => (any::<u8>(), 0..10_u8, key()).prop_map(|(pick, act, key)| Step::Act(pick, act, key)),
         1 => (any::<bool>(), key()).prop_map(|(stops, key)| Step::Pause(stops, key)),
         2 => Just(Step::Resume),
         2 => Just(Step::Repair),
@@ -377,6 +377,10 @@ fn command(
         Step::Repair => {
             let (heartbeats, timers, operator) = (heartbeats.clone(), BTreeMap::new(), OperatorAction::default());
             Command::RepairDeadlines { heartbeats, timers, operator, key: None }
+        }
+        Step::Act(_, 9, with) => {
+            let operator = OperatorAction { identity: None, reason: Some("the server is back".to_owned()) };
+            Command::RetryActivities { failure_reason: None, operator, key: key(with) }
         }
         Step::Act(any, act, with) => {
             let mut activities: Vec<_> = run.activities.values().collect();
@@ -676,6 +680,7 @@ fn stays_within_budget(before: &Transition, after: &Transition, command: &Comman
             | Command::AnswerUpdates { .. }
             | Command::Pause { .. }
             | Command::RepairDeadlines { .. }
+            | Command::RetryActivities { .. }
             | Command::ActOnActivity {
                 act: ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_),
                 ..

@@ -2,6 +2,7 @@
 
 mod activities;
 mod audit;
+mod batches;
 mod calls;
 mod changes;
 mod clock;

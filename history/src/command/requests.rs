@@ -15,7 +15,8 @@ impl Command {
             | Self::Pause { key, .. }
             | Self::Resume { key, .. }
             | Self::RepairDeadlines { key, .. }
-            | Self::ActOnActivity { key, .. } => *key,
+            | Self::ActOnActivity { key, .. }
+            | Self::RetryActivities { key, .. } => *key,
             Self::StartTurn { .. }
             | Self::CompleteTurn { .. }
             | Self::AnswerUpdates { .. }

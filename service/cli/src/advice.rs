@@ -58,7 +58,17 @@ fn known(problem: &Problem) -> Option<String> {
 
 /// Returns the option that sets a field of the API.
 fn option(field: &str) -> Option<&'static str> {
-    Some(match field.rsplit('.').next()? {
+    match field {
+        "operation.name" => Some("--signal"),
+        "filter.reason" => Some("--closed-reason"),
+        field if field.contains("retry") && field.ends_with("jitter") => Some("--retry-jitter"),
+        field => named_option(field.rsplit('.').next()?),
+    }
+}
+
+/// Returns the option that sets a field of this name, wherever the field is.
+fn named_option(name: &str) -> Option<&'static str> {
+    Some(match name {
         "workflowType" => "--type",
         "taskList" => "--list",
         "maxRunning" if field.starts_with("perKey") => "--per-key-max-running",
@@ -79,7 +89,6 @@ fn option(field: &str) -> Option<&'static str> {
         "initialInterval" => "--retry-interval",
         "backoffCoefficient" => "--retry-coefficient",
         "maximumInterval" => "--retry-interval-max",
-        "jitter" if field.contains("retry") => "--retry-jitter",
         "jitter" => "--jitter",
         "nonRetryableReasons" => "--no-retry-on",
         "identity" => "--identity",
@@ -92,6 +101,11 @@ fn option(field: &str) -> Option<&'static str> {
         "retention" => "--retention",
         "description" => "--description",
         "cron" => "--cron",
+        "status" => "--status",
+        "workflowIds" => "--ids",
+        "pace" => "--pace",
+        "to" => "--to",
+        "stopClocks" => "--stop-clocks",
         "timeZone" => "--time-zone",
         "catchUpWindow" => "--catch-up",
         "note" => "--note",
@@ -177,6 +191,9 @@ fn of_others(code: &str) -> Option<&'static str> {
         "type-exists" => "use the existing type, or register another version",
         "type-in-use" => "deprecate it first",
         "schedule-exists" => "choose another id, or delete this one first",
+        "unknown-batch" => "`baton batch list` shows those that there are; completed ones are kept for 30 days",
+        "batch-running" => "`baton batch stop` stops it; or wait until it is completed",
+        "batch-completed" => "nothing is left to do; create another batch for more runs",
         "unknown-schedule" => "`baton schedule list` shows those that there are",
         "unknown-limit-group" => {
             "`baton limit-group set` makes one, `baton limit-group list` shows those that there are"

@@ -10,6 +10,7 @@
 mod activity;
 mod advice;
 mod backup;
+mod batch;
 mod clock;
 mod compact;
 mod completions;
@@ -65,6 +66,9 @@ pub enum CliCommand {
     /// Create, show and change schedules, which start workflows at given times
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
+    /// Operate on many runs with one command: retry, signal, cancel, terminate, pause, resume, reset, delete
+    #[command(subcommand)]
+    Batch(batch::BatchCommand),
     #[expect(missing_docs, reason = "clap takes the description of the type")]
     History(history::History),
     #[expect(missing_docs, reason = "clap takes the description of the type")]
@@ -109,6 +113,7 @@ impl CliCommand {
             Self::Domain(domain) => domain.run().await,
             Self::Workflow(workflow) => workflow.run().await,
             Self::Schedule(schedule) => schedule.run().await,
+            Self::Batch(batch) => batch.run().await,
             Self::History(history) => history.run().await,
             Self::Query(query) => query.run().await,
             Self::Update(update) => update.run().await,

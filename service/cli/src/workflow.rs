@@ -16,7 +16,7 @@ use super::query::QueryCommand;
 use super::update::UpdateCommand;
 use super::{Done, Identity, Target, described, print_json, print_line, print_text, read_input};
 use list::{ListFilters, OrderArg, list};
-pub(super) use list::{OUTCOMES, close_reason};
+pub(super) use list::{OUTCOMES, STATUSES, close_reason, standing};
 use result::{NOTE_AFTER, show_result};
 use start::StartArgs;
 

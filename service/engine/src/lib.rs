@@ -9,6 +9,7 @@
 //! 3. The engine notifies the callers, waiting pollers and watchers of the run.
 
 mod base;
+mod batches;
 mod commit;
 mod lists;
 mod nodes;
@@ -47,6 +48,7 @@ pub use base::token::TOKEN_CHARS_MAX;
 pub use base::token::{ActivityToken, TurnToken};
 pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
 pub use base::watch::news::DomainWatch;
+pub use batches::{BatchRow, BatchView, Batches, DryRun, NewBatch, status_query};
 pub use lists::hand_out::TaskLists;
 pub use lists::limits::limiter::{Behind, LimitHold, LimitScope, LimitUse};
 pub use lists::matching::WaitingBounds;
@@ -130,6 +132,7 @@ pub struct Engine {
     request_reply: Arc<riders::task::RequestReply>,
     tasks: Arc<tasks::Tasks>,
     schedules: Arc<schedules::Scheduler>,
+    batches: Arc<batches::Batches>,
     views: Arc<views::Views>,
     watchers: Arc<base::watch::Watchers>,
     agenda: Arc<base::agenda::Agenda>,
@@ -271,9 +274,12 @@ impl Engine {
         let schedules = part!(schedules::Scheduler [
             runs, commands, store, registry, marks, agenda, ids, clock, metrics
         ]);
+        let batches = part!(batches::Batches [
+            runs, commands, lookup, store, registry, agenda, ids, clock, metrics
+        ] busy: batches::BusyBatches::default());
         let repair = part!(time::repair::DeadlineRepair [runs, lookup, store, nodes, guard, clock]);
         let sweep = part!(time::sweep::Sweeper [
-            runs, lists, schedules, store, limits, nodes, agenda, watchers, guard, clock, metrics,
+            runs, lists, schedules, batches, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background
         ] rescans: AtomicU32::new(0));
         Self {
@@ -290,6 +296,7 @@ impl Engine {
             request_reply,
             tasks,
             schedules,
+            batches,
             views,
             watchers,
             agenda,
@@ -334,6 +341,11 @@ impl Engine {
     /// Schedules.
     pub fn schedules(&self) -> &Scheduler {
         &self.schedules
+    }
+
+    /// Batches.
+    pub fn batches(&self) -> &Batches {
+        &self.batches
     }
 
     /// Read access to runs.

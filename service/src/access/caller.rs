@@ -35,6 +35,11 @@ impl Caller {
         self.meets(&Need::Reader(domain.to_owned()))
     }
 
+    /// Returns whether the caller may use the runs of the domain as an application.
+    pub(crate) fn may_use(&self, domain: &str) -> bool {
+        self.meets(&Need::Application(domain.to_owned()))
+    }
+
     /// Returns the name of the caller's credential; `None` if callers are not authenticated.
     pub(crate) fn by(&self) -> Option<CallerName> {
         self.0.as_ref().map(|holder| holder.by().clone())

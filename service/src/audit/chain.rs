@@ -78,7 +78,9 @@ names! {
     /// Schedule id.
     schedule_id "scheduleId";
     /// Limit group.
-    group "group";
+    group "group"
+    /// Batch id.
+    batch_id "batchId";
     /// Update id.
     update_id "updateId";
     /// Name of a signal in an SWF request.

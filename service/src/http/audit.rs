@@ -249,6 +249,7 @@ impl Route {
         match (before.map(|(before, _)| before), param) {
             (Some("workflows"), "id") => "workflowId",
             (Some("schedules"), "id") => "scheduleId",
+            (Some("batches"), "id") => "batchId",
             (Some("workflow-types"), "type") => "workflowType",
             (Some("activity-types"), "type") => "activityType",
             (_, "activity") => "activityId",

@@ -1,6 +1,7 @@
 //! The table of all calls of the API. It contains the route and the handler of each call, and the parts of its
 //! documentation that cannot be generated from the handler's signature.
 
+mod batches;
 mod codes;
 mod looked_at;
 mod manual;
@@ -17,7 +18,7 @@ use crate::access::{CallEffect as E, Level as L};
 
 pub(crate) fn calls<const DOC: bool>() -> CallTable<DOC> {
     let calls = manual::all(workflows::all(of_domains(CallTable::none())));
-    let calls = schedules::all(tasks::all(looked_at::all(calls)));
+    let calls = batches::all(schedules::all(tasks::all(looked_at::all(calls))));
     let calls = types::all(calls);
     calls
         .get(
@@ -119,7 +120,7 @@ fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Operator,
             E::Changes,
             domains::delete,
-            Doc::of("deleteDomain", "Delete a deprecated domain that has no runs and no schedules")
+            Doc::of("deleteDomain", "Delete a deprecated domain that has no runs, no schedules and no open batches")
                 .answers_nothing(204, "The domain and its registered types were deleted.")
                 .refuses(409, &["domain-in-use"]),
         )

@@ -239,11 +239,12 @@ const INTRODUCTION: &str = "Durable workflows as plain histories. Payloads (`inp
     unknown fields in responses.";
 
 /// Groups of calls in the `OpenAPI` document, with their descriptions.
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     ("domains", "Domains, the namespaces of all names."),
     ("types", "Registered types of workflows and activities."),
     ("workflows", "Runs: start, signal, query, update, read, end and operate them."),
     ("schedules", "Schedules, which start runs at given times."),
+    ("batches", "Batches: one operation on many runs."),
     ("tasks", "Polls of deciders and runners, and answers to tasks."),
     ("service", "The service itself."),
 ];
@@ -254,6 +255,7 @@ fn tag(path: &str) -> &'static str {
     match (segments.next(), segments.next(), segments.nth(1)) {
         (Some("v1"), Some("domains"), Some("workflows")) => "workflows",
         (Some("v1"), Some("domains"), Some("schedules")) => "schedules",
+        (Some("v1"), Some("domains"), Some("batches")) => "batches",
         (Some("v1"), Some("domains"), Some("activity-types" | "workflow-types")) => "types",
         (Some("v1"), Some("domains"), Some("limit-groups" | "task-lists")) => "tasks",
         (Some("v1"), Some("domains"), _) => "domains",

@@ -13,6 +13,7 @@ use engine::{Engine, Refusal};
 pub(super) enum ListKind {
     Runs,
     Schedules,
+    Batches,
     TaskLists,
     LateRuns,
 }
@@ -22,6 +23,7 @@ impl ListKind {
         match self {
             Self::Runs => b"rest/runs",
             Self::Schedules => b"rest/schedules",
+            Self::Batches => b"rest/batches",
             Self::TaskLists => b"rest/task-lists",
             Self::LateRuns => b"rest/late-runs",
         }

@@ -18,7 +18,7 @@ use super::extract::{
 use super::pages::ListKind;
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
-use engine::{Engine, RunRef};
+use engine::{Engine, RunRef, status_query};
 
 /// Default and maximum number of runs on a page.
 pub(super) const LIST_DEFAULT: usize = 100;
@@ -202,25 +202,16 @@ pub(super) struct RunFilter {
 }
 
 fn list_query(domain: &str, params: &RunFilter) -> Result<ListQuery, Refused> {
-    let (open, flagged, status) = match params.status.as_deref() {
-        None => (None, None, None),
-        Some("closed") => (Some(false), None, None),
-        Some(word) => match RunCondition::from_word(word) {
-            Some(RunCondition::Open) => (Some(true), None, None),
-            Some(standing) => (Some(standing.is_open()), standing.is_flagged().then_some(true), Some(word.to_owned())),
-            None => {
-                let flagged = RunCondition::FLAGGED.map(RunCondition::word).join("`, `");
-                let known = Status::ALL.map(Status::word).join("`, `");
-                let problem = format!("`status` is `{word}`, expected one of `closed`, `{flagged}`, `{known}`");
-                return Err(Refused::BadQuery(problem));
-            }
-        },
+    let of_status = match params.status.as_deref() {
+        None => ListQuery::default(),
+        Some(word) => status_query(word).ok_or_else(|| {
+            let flagged = RunCondition::FLAGGED.map(RunCondition::word).join("`, `");
+            let known = Status::ALL.map(Status::word).join("`, `");
+            Refused::BadQuery(format!("`status` is `{word}`, expected one of `closed`, `{flagged}`, `{known}`"))
+        })?,
     };
     Ok(ListQuery {
         domain: domain.into(),
-        open,
-        flagged,
-        status,
         workflow_type: params.r#type.clone(),
         workflow_id: params.workflow_id.clone(),
         workflow_id_prefix: params.workflow_id_prefix.clone(),
@@ -232,7 +223,7 @@ fn list_query(domain: &str, params: &RunFilter) -> Result<ListQuery, Refused> {
         closed_before: params.closed_before.map(Timestamp::as_millis),
         order: params.order.map(Order::from).unwrap_or_default(),
         limit: params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX),
-        ..ListQuery::default()
+        ..of_status
     })
 }
 
@@ -252,7 +243,7 @@ pub(super) async fn list(
     Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page, examined }))
 }
 
-fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
+pub(super) fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
     let row = listed.row;
     let (reason, details) = row.why.map(|why| (why.reason, why.details)).unwrap_or_default();
     let has_condition = |condition: RunCondition| *row.status == *condition.word();

@@ -78,6 +78,11 @@ pub(crate) fn body(call: CallAccess) -> Value {
         (_, _, "schedules") => json!({ "scheduleId": "s", "schedule": schedule }),
         (_, _, "limits") => json!({ "group": "g", "limits": [{ "key": NEEDLE }] }),
         (_, _, "{group}") => json!({ "maxRunning": 1 }),
+        (_, _, "batches") => {
+            let operation = json!({ "type": "signal", "name": "s", "input": NEEDLE });
+            json!({ "operation": operation, "reason": NEEDLE, "identity": "ann" })
+        }
+        (_, _, "pace") => json!({ "pace": 10 }),
         ("PUT", ..) => schedule,
         (_, _, "backfill") => json!({ "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z" }),
         (_, _, "workflow-types" | "activity-types") => json!({ "name": "t", "description": NEEDLE }),

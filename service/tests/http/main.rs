@@ -16,6 +16,7 @@ mod access_log;
 mod audit;
 mod authors;
 mod bad_input;
+mod batches;
 mod calls;
 mod cancel;
 #[path = "../shared/certificates.rs"]

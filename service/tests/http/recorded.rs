@@ -29,6 +29,7 @@ const STORIES: [&str; 10] = [
     "manual",
     "queries-and-updates",
     "schedules",
+    "batches",
     "swf",
     "swf-decisions",
     "moved",

@@ -237,6 +237,11 @@ async fn advice_on_the_command_line_names_its_options() {
         ("activity retry w nothing".to_owned(), "baton workflow show"),
         ("schedule create s --type t --every 1h".to_owned(), "delete the existing schedule first"),
         ("schedule show nothing".to_owned(), "baton schedule list"),
+        ("batch show nothing".to_owned(), "baton batch list"),
+        ("batch create signal".to_owned(), "`--signal` is missing"),
+        ("batch create reset --to last-turn".to_owned(), "`--status` is missing"),
+        ("batch create cancel --pace 0".to_owned(), "`--pace` is 0"),
+        ("batch create cancel --status failed".to_owned(), "selects closed runs"),
         (format!("workflow signal w s --if-match \"{run}-9\""), "its new tag"),
     ] {
         let text = shell.refused(&command);
@@ -419,6 +424,47 @@ async fn a_schedule_is_created_triggered_and_deleted() {
     assert!(shell.refused("schedule show nightly").contains("unknown-schedule"));
     assert_eq!(shell.run("schedule create broken --type t --every soon").0, 2);
     assert!(shell.refused("schedule create broken --type t --cron never").contains("cron"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_tried_created_stopped_and_deleted() {
+    let shell = Shell::open("batches");
+    for number in 0..3 {
+        shell.client().start(&start(&format!("w{number}")), None).await.unwrap();
+    }
+    let dry = shell.ok("batch create signal --signal go --id-prefix w --dry-run");
+    assert!(dry.starts_with("3 runs would be selected; nothing was changed"), "{dry}");
+    assert!(["w0", "w1", "w2"].iter().all(|id| dry.contains(id)), "{dry}");
+    assert!(shell.ok("batch list").lines().count() <= 1, "a dry run creates no batch");
+
+    let create = "batch create signal --signal go --input {\"n\":1} --type test --reason r --identity ann --pace 1";
+    let created = shell.json(&format!("{create} --key once --json"));
+    let id = created["batchId"].as_str().unwrap();
+    assert_eq!((&created["operation"]["input"]["n"], &created["pace"]), (&Value::from(1), &Value::from(1)));
+    assert_eq!(shell.json(&format!("{create} --key once --json"))["batchId"], id);
+    let stopped = shell.ok(&format!("batch stop {id}"));
+    assert!(stopped.contains("status     stopped, at most 1 runs a second"), "{stopped}");
+    assert!(shell.ok("batch list").contains("stopped"));
+    assert!(shell.ok(&format!("batch pace {id} 100")).contains("at most 100 runs a second"));
+    let done = shell.ok(&format!("batch resume {id} --wait"));
+    for line in
+        ["operation  signal ", "filter     type=test", "reason     r", "identity   ann", "3 of 3: 3 done, 0 refused"]
+    {
+        assert!(done.contains(line), "{line} in {done}");
+    }
+    assert_eq!(shell.json("history w0 --json")[2]["identity"], "ann");
+    assert!(shell.refused(&format!("batch stop {id}")).contains("batch-completed"));
+    shell.ok(&format!("batch delete {id}"));
+    assert!(shell.refused(&format!("batch show {id}")).contains("unknown-batch"));
+
+    let ids = shell.scratch.0.join("ids");
+    std::fs::write(&ids, "w0\n\nlost\n").unwrap();
+    let refused = shell.ok(&format!("batch create terminate --ids {} --wait --quiet", ids.display()));
+    assert!(refused.contains("refused    1 unknown-workflow") && refused.contains("refusal    lost"), "{refused}");
+    std::fs::write(&ids, "\n").unwrap();
+    let (code, none) = shell.run(&format!("batch create terminate --ids {}", ids.display()));
+    assert!(code == 2 && none.contains("found none"), "{none}");
+    assert_eq!(shell.ok("workflow count --status open").trim(), "2");
 }
 
 #[tokio::test(flavor = "multi_thread")]

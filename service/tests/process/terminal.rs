@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use client::body::{
-    CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseTaskList, PauseWorkflow, PollDecider, Schedule,
-    SetKeyLimits, SetListLimits, SetTaskLimits, StartWorkflow, TerminateWorkflow,
+    CreateBatch, CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseTaskList, PauseWorkflow, PollDecider,
+    Schedule, SetKeyLimits, SetListLimits, SetTaskLimits, StartWorkflow, TerminateWorkflow,
 };
 use client::{Patience, TaskListKind};
 use history::Payload;
@@ -55,6 +55,12 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
     let pause = PauseSchedule { reason: name() };
     client.pause_schedule("s", &pause).await.unwrap();
 
+    // A run without failing activities refuses the operation, so that the batch shows a refusal.
+    let operation = serde_json::json!({ "operation": { "type": "retry-activities" }, "identity": TURNED });
+    let mut batch: CreateBatch = serde_json::from_value(operation).unwrap();
+    (batch.reason, batch.filter.workflow_ids) = (name(), vec![TURNED.to_owned()]);
+    let batch = client.create_batch(&batch, None).await.unwrap().batch_id;
+
     let pause = PauseTaskList { reason: name(), identity: name() };
     client.pause_list("deciders", TaskListKind::Decider, &pause).await.unwrap();
     let group = SetTaskLimits { max_running: Some(1), rate: None };
@@ -65,6 +71,7 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
 
     let list_show = format!("task-list show {TURNED}");
     let unknown = format!("workflow show {ORDERS}");
+    let (batch_show, batch_json) = (format!("batch show {batch} --wait"), format!("batch show {batch} --json"));
     let looks = [
         "domain list",
         "domain list --json",
@@ -93,6 +100,10 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
         "history nobody",
         "query nobody what",
         "update nobody what",
+        "batch list",
+        "batch create cancel --dry-run",
+        batch_show.as_str(),
+        batch_json.as_str(),
         unknown.as_str(),
     ];
     let check = |line: &str| {

@@ -8,7 +8,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("circles-engine", 0),
     ("circles-wires", 0),
     ("circles-flow", 0),
-    ("arrows", 40),
+    ("arrows", 44),
     ("holders", 0),
     ("ambiguous", 21),
     ("ambiguous-within", 0),

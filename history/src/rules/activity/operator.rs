@@ -82,6 +82,48 @@ impl Transition {
     }
 }
 
+impl Transition {
+    /// Retries all activities that are blocked or wait for their next attempt. Activities that a runner holds, and those
+    /// that cannot be retried, are left unchanged. With a `failure_reason`, so are those whose last failure has another
+    /// reason.
+    pub(crate) fn retry_activities(
+        &mut self,
+        failure_reason: Option<&str>,
+        operator: &OperatorAction,
+        mut key: Option<RequestKey>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        validate::operator(operator)?;
+        must_be_open(&self.run)?;
+        let needs_retry = |activity: &PendingActivity| {
+            let waits = activity.held_since().is_none() && activity.not_before().is_some_and(|at| at > now);
+            let reason = activity.last_failure().and_then(|failure| failure.reason.as_deref());
+            (activity.is_blocked() || waits)
+                && (failure_reason.is_none() || failure_reason == reason)
+                && may_be_retried(activity, now).is_ok()
+        };
+        let retried: Vec<EventId> =
+            self.run.activities.iter().filter(|(_, activity)| needs_retry(activity)).map(|(id, _)| *id).collect();
+        if retried.is_empty() {
+            let after = failure_reason.map(|reason| format!(" after a failure with the reason `{reason}`"));
+            let after = after.unwrap_or_default();
+            let problem = format!("no open activity of the run is blocked or waits for its next attempt{after}");
+            return Err(Fault::ActivityNotRetryable { problem });
+        }
+        let kind = |scheduled_event_id| {
+            let OperatorAction { identity, reason } = operator.clone();
+            EventKind::ActivityRetried(ActivityRetried { scheduled_event_id, activity_id: None, identity, reason })
+        };
+        let kinds: Vec<EventKind> = retried.iter().copied().map(kind).collect();
+        self.must_have_space_for(&kinds)?;
+        for (scheduled_event_id, kind) in retried.into_iter().zip(kinds) {
+            self.change_attempts(scheduled_event_id, Attempts::release);
+            self.push_keyed(now, kind, key.take());
+        }
+        Ok(())
+    }
+}
+
 /// Returns the event that records a change of options.
 fn changed(
     change: &OptionsChange,

@@ -10,7 +10,7 @@ use crate::scene::{
 use crate::scene::{failed, update};
 use crate::{
     Branch, BranchReader, Branching, Command, CommandOutcome, Duration, EventId, Fault, KnownRequest, Links,
-    PlannedReset, RetryPolicy, Run, Transition, Verdict, limits,
+    PlannedReset, ResetPoints, ResetTo, RetryPolicy, Run, Transition, Verdict, limits,
 };
 
 fn seconds(seconds: u64) -> Duration {
@@ -268,4 +268,26 @@ fn a_reset_reapplies_unanswered_cancel_requests() {
     let new = reset(&given, 2);
     assert_eq!(summary(&new.events[2..]), "WorkflowReset WorkflowCancelRequested");
     check(&new, &new.start_turn(), "DeciderStarted");
+}
+
+fn find(given: &Scene, to: ResetTo) -> Result<EventId, Fault> {
+    let mut points = ResetPoints::default();
+    given.events.iter().for_each(|event| points.read(event));
+    points.find(to)
+}
+
+#[test]
+fn described_reset_points_are_events_of_the_history() {
+    let given = scene().decide([schedule("a")]).takes("a").succeeds("a").decide([timer("t", 60)]);
+    assert_eq!(points(&given), [2, 5, 8, 11]);
+    let failing = given.clone().then(&signal("s")).take();
+    for given in [&given, &given.clone().then(&signal("s")), &failing, &given.clone().then(&terminate())] {
+        assert_eq!(find(given, ResetTo::FirstEvent), Ok(2));
+        assert_eq!(find(given, ResetTo::LastTurn), Ok(8), "{}", summary(&given.events));
+    }
+    let one = scene().decide([schedule("a")]);
+    assert_eq!((find(&one, ResetTo::FirstEvent), find(&one, ResetTo::LastTurn)), (Ok(2), Ok(2)));
+    assert_eq!(find(&scene(), ResetTo::FirstEvent), Ok(2));
+    let refused = find(&scene().take(), ResetTo::LastTurn);
+    assert!(matches!(refused, Err(Fault::ResetNotPossible { .. })), "{refused:?}");
 }

@@ -32,7 +32,7 @@ impl From<OrderArg> for client::Order {
 }
 
 /// Values of `--status`: all open runs, all closed runs, the conditions of open runs, and the outcomes of closed runs.
-const STATUSES: [&str; 14] = [
+pub(crate) const STATUSES: [&str; 14] = [
     "open",
     "closed",
     "paused",
@@ -120,7 +120,7 @@ impl ListFilters {
 }
 
 /// Returns the status of a run as the value of `--status` that selects it.
-fn standing(run: &Listed) -> &'static str {
+pub(crate) fn standing(run: &Listed) -> &'static str {
     let flags = [
         (run.paused, RunCondition::Paused),
         (run.blocked, RunCondition::Blocked),

@@ -15,6 +15,9 @@ const OWN: &str = "";
 /// never contains control characters.
 const SCHEDULES: char = '\u{1}';
 
+/// First character of the internal domain with the batches of a caller's domain.
+const BATCHES: char = '\u{2}';
+
 pub(crate) fn own_key(name: &str) -> HeadKey {
     HeadKey { domain: OWN.into(), workflow_id: name.into() }
 }
@@ -71,4 +74,20 @@ pub(crate) async fn has_schedules(store: &dyn Store, domain: &str) -> Result<boo
 /// Returns the domain of the schedule with this key; `None` if the key belongs to a run.
 pub(crate) fn domain_of_schedule(key: &HeadKey) -> Option<&str> {
     key.domain.strip_prefix(SCHEDULES)
+}
+
+/// Returns the key of a batch in the store.
+pub(crate) fn batch_key(domain: &str, id: &str) -> HeadKey {
+    HeadKey { domain: format!("{BATCHES}{domain}").into(), workflow_id: id.into() }
+}
+
+/// Returns the number of batches of a domain that are not completed, but at most `limit`.
+pub(crate) async fn open_batches(store: &dyn Store, domain: &str, limit: usize) -> Result<usize, Refusal> {
+    let query = ListQuery { domain: batch_key(domain, "").domain, open: Some(true), limit, ..ListQuery::default() };
+    Ok(store.list(&query, None).await?.rows.len())
+}
+
+/// Returns the domain of the batch with this key. Returns `None` if it is the key of a run or a schedule.
+pub(crate) fn domain_of_batch(key: &HeadKey) -> Option<&str> {
+    key.domain.strip_prefix(BATCHES)
 }

@@ -38,6 +38,8 @@ pub enum Limited {
     LimitGroups,
     /// Total bytes of the settings of a domain's task lists.
     ListSettingsBytes,
+    /// Batches of a domain that are not completed.
+    Batches,
 }
 
 impl std::fmt::Display for Limited {
@@ -54,6 +56,7 @@ impl std::fmt::Display for Limited {
             Self::ListSettings => "task lists with settings in a domain",
             Self::LimitGroups => "limit groups in a domain",
             Self::ListSettingsBytes => "bytes of settings of all task lists of a domain; remove some",
+            Self::Batches => "batches in a domain that are not completed",
             Self::Secrets => "valid secrets at the same time; a rotation without an overlap ends the earlier ones",
         })
     }
@@ -192,6 +195,26 @@ pub enum Refusal {
         domain: String,
         /// Schedule id in the request.
         schedule: String,
+    },
+    /// There is no such batch.
+    #[error("no batch `{batch}` in domain `{domain}`")]
+    UnknownBatch {
+        /// Domain in the request.
+        domain: String,
+        /// Batch id in the request.
+        batch: String,
+    },
+    /// The batch is running, but the request requires that it is stopped or completed.
+    #[error("batch `{batch}` is running")]
+    BatchRunning {
+        /// Id of the batch.
+        batch: String,
+    },
+    /// The batch is completed and cannot change.
+    #[error("batch `{batch}` is completed")]
+    BatchCompleted {
+        /// Id of the batch.
+        batch: String,
     },
     /// There is no such limit group.
     #[error("no limit group `{group}` in domain `{domain}`")]

@@ -8,7 +8,7 @@ use store::{Cas, Head, ListQuery};
 
 use super::Registry;
 use super::domain::{DEFAULT_DOMAIN, Domain};
-use crate::base::records::has_schedules;
+use crate::base::records::{has_schedules, open_batches};
 use crate::{Limited, Refusal, SwfQuotas};
 
 /// Maximum number of domains. Our choice: all of them are in one record and in memory.
@@ -157,7 +157,7 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deletes a deprecated domain that has no runs and no schedules, together with its registered types.
+    /// Deletes a deprecated domain that has no runs, no schedules and no open batches, together with its registered types.
     ///
     /// # Errors
     ///
@@ -183,6 +183,9 @@ impl Registry {
             }
             if has_schedules(&*self.store, name).await? {
                 return in_use("it has schedules");
+            }
+            if open_batches(&*self.store, name, 1).await? > 0 {
+                return in_use("it has batches that are not completed");
             }
             if domain.has_types {
                 self.forget_types(name).await?;

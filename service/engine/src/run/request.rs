@@ -183,7 +183,8 @@ impl Batched {
                     4_096
                 }
                 Command::CompleteTurn { .. } | Command::AnswerUpdates { .. } => usize::MAX / 2,
-                Command::Pause { .. }
+                Command::RetryActivities { .. }
+                | Command::Pause { .. }
                 | Command::Resume { .. }
                 | Command::RepairDeadlines { .. }
                 | Command::RequestCancel { .. }

@@ -22,8 +22,9 @@ use tokio::time::Instant;
 
 use crate::base::agenda::{Agenda, ENTRIES_MAX, OFFER_SOON_MAX};
 use crate::base::background::Background;
-use crate::base::records::domain_of_schedule;
+use crate::base::records::{domain_of_batch, domain_of_schedule};
 use crate::base::watch::Watchers;
+use crate::batches::Batches;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
 use crate::run::runs::Runs;
@@ -67,6 +68,7 @@ pub(crate) struct Sweeper {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
     pub(crate) schedules: Arc<Scheduler>,
+    pub(crate) batches: Arc<Batches>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: store::Limits,
     pub(crate) nodes: Arc<Nodes>,
@@ -252,9 +254,12 @@ impl Sweeper {
     /// Wakes a run. If the wake fails, schedules another attempt soon.
     async fn wake_or_retry(self: &Arc<Self>, key: &HeadKey) {
         self.metrics.looks.inc();
-        let looked = match domain_of_schedule(key) {
-            Some(_) => self.schedules.wake(key).await,
-            None => self.runs.wake(key).await,
+        let looked = if domain_of_schedule(key).is_some() {
+            self.schedules.wake(key).await
+        } else if domain_of_batch(key).is_some() {
+            self.batches.wake(key).await
+        } else {
+            self.runs.wake(key).await
         };
         if let Err(refusal) = looked {
             // A full disk is logged elsewhere, so it is not logged for each run.

@@ -5,6 +5,7 @@
 
 extern crate baton_engine as engine;
 
+mod batches;
 mod bounds;
 mod elsewhere;
 mod ends;

@@ -34,6 +34,9 @@ pub(super) const NO_ACTIVITY: &[&str] = &["activity-closed", "run-closed"];
 /// Error codes of calls that name a schedule.
 pub(super) const NO_SCHEDULE: &[&str] = &["unknown-schedule"];
 
+/// Error codes of calls that name a batch.
+pub(super) const NO_BATCH: &[&str] = &["unknown-batch"];
+
 /// Error codes of calls with a token.
 pub(super) const BAD_TOKEN: &[&str] = &["bad-token"];
 

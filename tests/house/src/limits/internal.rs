@@ -32,6 +32,7 @@ pub const INTERNAL: &[Internal] = &[
             "client/src/exchange/exchanges.rs BYTES_MAX",
             "client/src/exchange/exchanges.rs RECORDING_MAX",
             "history/src/limits.rs FIRED_BYTES_MAX",
+            "service/engine/src/batches/select.rs READS_MAX",
             "history/src/limits.rs REQUESTS_SPILLED_MAX",
             "service/engine/src/run/inbox.rs FOLD_BYTES_MAX",
             "service/engine/src/run/inbox.rs FOLD_REQUESTS_MAX",
@@ -44,6 +45,7 @@ pub const INTERNAL: &[Internal] = &[
     Internal {
         reason: "Tries against other nodes or against the store; beyond them the request fails as retryable.",
         constants: &[
+            "service/engine/src/batches.rs TRIES_MAX",
             "service/engine/src/registry/known.rs TRIES_MAX",
             "service/engine/src/run/commands.rs CHECKS_MAX",
             "service/engine/src/run/import.rs ATTEMPTS_MAX",
@@ -55,6 +57,7 @@ pub const INTERNAL: &[Internal] = &[
     Internal {
         reason: "The longest interval of a wait that grows; the work is done in any case.",
         constants: &[
+            "history/src/limits.rs BATCH_WAIT_MAX",
             "history/src/limits.rs EFFECT_WAIT_MAX",
             "history/src/limits.rs SCHEDULE_LOOK_MAX",
             "service/engine/src/base/agenda.rs OFFER_SOON_MAX",
@@ -69,6 +72,7 @@ pub const INTERNAL: &[Internal] = &[
         constants: &[
             "service/src/http/body/parsed.rs ON_WORKER_BYTES_MAX",
             "history/src/same_json.rs DEPTH_MAX",
+            "service/engine/src/batches.rs DRY_RUN_PAGES_MAX",
             "service/engine/src/lists/pollers.rs LISTS_EXAMINED_MAX",
             "service/engine/src/lists/pollers.rs NAMED_MAX",
             "service/engine/src/lists/report.rs LISTS_EXAMINED_MAX",

@@ -1,6 +1,7 @@
 //! Rows of `docs/limits.md`, by subject.
 
 mod access;
+mod batches;
 mod connections;
 mod lists;
 mod records;
@@ -41,6 +42,7 @@ pub const SECTIONS: &[Section] = &[
     runs::TIMES,
     runs::MOVING,
     schedules::SCHEDULES,
+    batches::BATCHES,
     lists::TASKS,
     lists::LIMITS,
     lists::RIDERS,

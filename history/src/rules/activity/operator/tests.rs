@@ -286,3 +286,59 @@ fn fields_of_manual_changes_are_limited() {
     check(&given, &why(long.clone()), "ActivityPaused");
     check(&given, &why(long + "x"), "fault too-large");
 }
+
+fn retry_all(key: Option<RequestKey>) -> Command {
+    let operator = OperatorAction { identity: Some("ann".to_owned()), reason: Some("the server is back".to_owned()) };
+    Command::RetryActivities { failure_reason: None, operator, key }
+}
+
+#[test]
+fn all_blocked_and_waiting_activities_are_retried_at_once() {
+    let none = ActivityTimeouts::default();
+    let four = ["blocked", "waiting", "held", "new"].map(|id| schedule_with_retry(id, policy(), none));
+    let given = scene().decide(four);
+    let given = given.then(&manually("blocked", ActivityCommand::Pause)).takes("waiting").takes("held");
+    let failure = fail_with(given.task("waiting"), "busy", None);
+    let given = given.then(&failure);
+    check(&given, &retry_all(None), "ActivityRetried ActivityRetried");
+    let retried = given.then(&retry_all(None));
+    assert!(!retried.run.is_blocked() && retried.run.condition() == RunCondition::Retrying);
+    check(&retried, &retry_all(None), "fault activity-not-retryable");
+    let EventKind::ActivityRetried(it) = &retried.events.last().unwrap().kind else { panic!() };
+    assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("the server is back")));
+}
+
+#[test]
+fn activities_are_retried_by_the_reason_of_their_failure() {
+    let none = ActivityTimeouts::default();
+    let two = ["a", "b"].map(|id| schedule_with_retry(id, policy(), none));
+    let given = scene().decide(two).takes("a").takes("b");
+    let (busy, lost) = (fail_with(given.task("a"), "busy", None), fail_with(given.task("b"), "lost", None));
+    let given = given.then(&busy).then(&lost);
+    let because = |reason: &str| {
+        let (failure_reason, operator) = (Some(reason.to_owned()), OperatorAction::default());
+        Command::RetryActivities { failure_reason, operator, key: None }
+    };
+    check(&given, &retry_all(None), "ActivityRetried ActivityRetried");
+    check(&given, &because("lost"), "ActivityRetried");
+    let retried = given.clone().then(&because("lost"));
+    let EventKind::ActivityRetried(it) = &retried.events.last().unwrap().kind else { panic!() };
+    assert_eq!(it.scheduled_event_id, given.scheduled("b"));
+    check(&given, &because("other"), "fault activity-not-retryable");
+}
+
+#[test]
+fn a_retry_of_all_activities_with_a_key_happens_once() {
+    let none = ActivityTimeouts::default();
+    let two = ["a", "b"].map(|id| schedule_with_retry(id, policy(), none));
+    let given = scene().decide(two).then(&pause()).then(&manually("b", ActivityCommand::Pause));
+    let command = retry_all(Some(RequestKey(7)));
+    let first = given.run.last_event_id + 1;
+    check(&given.then(&command), &command, &format!("repeats {first}"));
+}
+
+#[test]
+fn a_run_without_failing_activities_refuses_a_retry_of_all() {
+    check(&plain(), &retry_all(None), "fault activity-not-retryable");
+    check(&plain().then(&terminate()), &retry_all(None), "fault run-closed");
+}

@@ -76,6 +76,11 @@ impl Refusal {
             Self::UnknownRun { .. } => row(404, "unknown-run", "correct the run id, or omit it for the newest run"),
             Self::UnknownType { .. } => row(404, "unknown-type", "register it, or correct the name and the version"),
             Self::UnknownSchedule { .. } => row(404, "unknown-schedule", "correct the id, or create the schedule"),
+            Self::UnknownBatch { .. } => {
+                row(404, "unknown-batch", "correct the id; completed batches are deleted after 30 days")
+            }
+            Self::BatchRunning { .. } => row(409, "batch-running", "stop it first, or wait until it is completed"),
+            Self::BatchCompleted { .. } => row(409, "batch-completed", "create another batch"),
             Self::UnknownLimitGroup { .. } => row(404, "unknown-limit-group", "create it, or correct the name"),
             Self::LimitGroupInUse { .. } => {
                 row(409, "limit-group-in-use", "change or remove the settings of that list first")
@@ -97,7 +102,7 @@ impl Refusal {
             Self::DomainInUse { .. } => row(
                 409,
                 "domain-in-use",
-                "deprecate it, delete its schedules, delete its runs or wait for their retention, then retry",
+                "deprecate it, delete its schedules and open batches, delete its runs or wait for their retention, then retry",
             ),
             Self::LimitExceeded { .. } => row(409, "limit-exceeded", "use or change an existing one, or delete one"),
             Self::TypeExists { .. } => row(409, "type-exists", "use the existing type, or register another version"),

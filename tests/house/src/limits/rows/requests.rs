@@ -304,6 +304,16 @@ pub(super) const PAGES: Section = Section {
             ..ROW
         },
         Row {
+            what: "Batches of a page",
+            per: "response",
+            constant: "service/src/rest/batches.rs LIST_MAX",
+            beyond: "next page",
+            tried_in: "service/tests/http/batches.rs",
+            test: "batches_are_listed_in_pages",
+            partly: "pages are read, but not one of the largest size",
+            ..ROW
+        },
+        Row {
             what: "Next times of a schedule",
             per: "response",
             constant: "service/src/rest/schedules.rs NEXT_MAX",
