@@ -28,6 +28,7 @@ use crate::lists::pollers::Polling;
 use crate::lists::polls::{Poll, TaskEvents, taker};
 use crate::lists::{ListKey, Side, Taker};
 use crate::nodes::Nodes;
+use crate::riders::rider::AbortOnDrop;
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
@@ -172,6 +173,8 @@ struct PollUnderWay {
     deadline: Instant,
     /// Task that was started for an earlier attempt of this poll. The response to that attempt was lost.
     lost: Option<Box<Grant>>,
+    /// Search for tasks of the run that the poll names.
+    seeking: Option<AbortOnDrop>,
     _polling: Polling,
 }
 
@@ -279,7 +282,8 @@ impl Tasks {
         }
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
         let (wait, deadline) = (poll.wait, Instant::now() + poll.wait);
-        Ok(Box::new(PollUnderWay { list, taker, wait, deadline, lost: lost.map(Box::new), _polling: polling }))
+        let (lost, seeking) = (lost.map(Box::new), None);
+        Ok(Box::new(PollUnderWay { list, taker, wait, deadline, lost, seeking, _polling: polling }))
     }
 
     async fn poll(&self, poll: &mut PollUnderWay) -> Result<Option<Box<Grant>>, Refusal> {
@@ -315,23 +319,18 @@ impl Tasks {
         if !poll.wait.is_zero() && poll.taker.workflow_id.is_none() {
             self.lists.seek_waiting(&poll.list);
         }
+        if poll.taker.workflow_id.is_some() {
+            let (lists, list, taker) = (Arc::clone(&self.lists), poll.list.clone(), poll.taker.clone());
+            let seeks = tokio::spawn(async move { lists.seek_run(&list, &taker).await });
+            poll.seeking = Some(AbortOnDrop(seeks.abort_handle()));
+        }
         tokio::select! {
             biased;
             answer = &mut waiting.answer => return Ok(answer.ok()),
             () = &mut deadline => {}
-            () = self.seek_run(poll) => {}
             () = self.background.stopped() => {}
         }
         Ok(waiting.end().await)
-    }
-
-    /// Looks for tasks of the run that the poll names. Never returns. Boxed only for such a poll, so that other waiting
-    /// polls take no memory for it.
-    async fn seek_run(&self, poll: &PollUnderWay) {
-        match &poll.taker.workflow_id {
-            Some(_) => Box::pin(self.lists.seek_run(&poll.list, &poll.taker)).await,
-            None => std::future::pending().await,
-        }
     }
 
     /// Returns a page of the history up to the DeciderStarted event of the token's turn. Fails if no decider has the

@@ -78,7 +78,7 @@ names! {
     /// Schedule id.
     schedule_id "scheduleId";
     /// Limit group.
-    group "group"
+    group "group";
     /// Batch id.
     batch_id "batchId";
     /// Update id.
