@@ -728,3 +728,30 @@ async fn a_raised_rate_applies_at_once_and_a_lowered_one_soon() {
     api.taken("20").await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(11), "one start at the new rate: {:?}", began.elapsed());
 }
+
+#[tokio::test]
+async fn successors_of_a_run_have_its_concurrency_key() {
+    let api = Api::open().await;
+    let start = json!({
+        "workflowId": "w", "workflowType": "t", "taskList": "deciders", "concurrencyKey": "visa",
+        "retry": { "maximumAttempts": 3 },
+    });
+    api.post(WORKFLOWS, &start).await.json(201);
+    api.decide(json!([{ "type": "ContinueAsNew" }])).await;
+    api.decide(json!([keyed("a", "acts", None)])).await;
+    assert_eq!(api.runners("acts").await["next"][0]["concurrencyKey"], "visa", "of the run that continues as new");
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    api.decide(json!([{ "type": "FailWorkflow", "reason": "broken" }])).await;
+    api.clock.advance(history::Duration::from_secs(3_600));
+    api.decide(json!([keyed("b", "acts", None)])).await;
+    let list = api.runners("acts").await;
+    assert_eq!(
+        (&list["waiting"], &list["next"][0]["concurrencyKey"]),
+        (&json!(1), &json!("visa")),
+        "of the retried run"
+    );
+    api.post(&format!("{WORKFLOWS}/w/reset"), &json!({ "eventId": 2 })).await.json(201);
+    api.decide(json!([keyed("c", "acts", None)])).await;
+    let list = api.runners("acts").await;
+    assert_eq!((&list["waiting"], &list["next"][0]["concurrencyKey"]), (&json!(1), &json!("visa")), "of the reset run");
+}
