@@ -601,10 +601,10 @@ impl Matching {
 
     /// Lets the key of a freed slot take turns again.
     fn readmit(&self, Freed { list, key, lists }: Freed) -> Vec<ListKey> {
-        if let Some(list) = list.filter(|_| key.is_some())
+        if let (Some(list), Some(key)) = (list, key)
             && let Some(list) = self.lock().get_mut(&list)
         {
-            list.readmit(&key);
+            list.readmit(key);
         }
         lists
     }

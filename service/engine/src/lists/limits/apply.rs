@@ -36,7 +36,9 @@ impl TaskLists {
     }
 
     fn pair_all(self: &Arc<Self>, lists: &[ListKey]) {
-        lists.iter().for_each(|list| self.pair(list));
+        for list in lists {
+            self.pair(list);
+        }
     }
 
     /// Frees the slot of a task that has ended.

@@ -117,9 +117,9 @@ impl TaskList {
     }
 
     /// Lets a key take turns again, because one of its tasks has ended.
-    pub(super) fn readmit(&mut self, key: &Option<Arc<str>>) {
+    pub(super) fn readmit(&mut self, key: Arc<str>) {
         if let Some(order) = &mut self.order {
-            order.readmit(key);
+            order.readmit(&Some(key));
         }
     }
 

@@ -163,7 +163,9 @@ impl TaskList {
                 place
             }
             order => {
-                order.map(|order| self.put_order(order));
+                if let Some(order) = order {
+                    self.put_order(order);
+                }
                 self.tasks.iter().find(|(_, kept)| may_leave(&kept.task)).map(|(place, _)| *place)
             }
         };

@@ -139,7 +139,9 @@ impl KeyOrder {
         mut may_start: impl FnMut(&Key) -> MayStart,
     ) -> Option<PlaceOnList> {
         // A list without limits has no slow keys.
-        now.map(|now| self.readmit_slow(now));
+        if let Some(now) = now {
+            self.readmit_slow(now);
+        }
         for (priority, ring) in &mut self.rings {
             let mut unable = 0;
             while unable < ring.ring.len()
