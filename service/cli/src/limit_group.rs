@@ -35,7 +35,7 @@ pub enum LimitGroupCommand {
     },
 }
 
-/// LimitOptions as options.
+/// Limits as options.
 #[derive(Debug, Clone, Args)]
 pub struct LimitOptions {
     /// Maximum number of running tasks

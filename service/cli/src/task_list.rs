@@ -91,7 +91,7 @@ pub struct LimitArgs {
     /// Maximum rate of starts of each concurrency key, e.g. 5/s
     #[arg(long, value_name = "RATE", value_parser = per_second)]
     per_key_rate: Option<StartsPerSecond>,
-    /// LimitOptions of a single key, e.g. visa=20 (running tasks), visa=5/s, or visa=20,5/s,weight:3; can be repeated
+    /// Limits of a single key, e.g. visa=20 (running tasks), visa=5/s, or visa=20,5/s,weight:3; can be repeated
     #[arg(long = "key", value_name = "KEY=LIMITS", value_parser = key)]
     keys: Vec<SetKeyLimits>,
     /// Limit group to which the list belongs

@@ -127,7 +127,7 @@ fn render(
 /// Adds the limits that hold the run's waiting tasks back.
 fn add_held_back(engine: &Engine, at: &RunRef, run: &Run, body: &mut body::Described) {
     for HeldTask { list, scheduled_event_id, holds } in engine.lists().held_back(at, run) {
-        let behind = holds.into_iter().map(|hold| limits::waits_behind(hold, &list, None)).collect();
+        let behind = holds.iter().map(|hold| limits::waits_behind(hold, &list, None)).collect();
         match body.open_activities.iter_mut().find(|it| it.scheduled_event_id == scheduled_event_id) {
             Some(activity) => activity.behind = behind,
             None => body.behind = behind,

@@ -87,9 +87,9 @@ pub(super) fn used(used: LimitUse, list: &str) -> body::LimitUse {
 }
 
 /// Returns a limit that holds a task of this list back, with the number of tasks before it.
-pub(super) fn waits_behind(hold: LimitHold, list: &str, ahead: Option<usize>) -> body::WaitsBehind {
+pub(super) fn waits_behind(hold: &LimitHold, list: &str, ahead: Option<usize>) -> body::WaitsBehind {
     let of_list = LimitScope::List;
-    let (limit, of, running, max, of_starts) = match &hold {
+    let (limit, of, running, max, of_starts) = match hold {
         LimitHold::Paused => ("paused", &of_list, None, None, None),
         LimitHold::Counting => ("counting", &of_list, None, None, None),
         LimitHold::Running { scope, running, max } => ("max-running", scope, Some(*running), Some(*max), None),
@@ -102,6 +102,6 @@ pub(super) fn waits_behind(hold: LimitHold, list: &str, ahead: Option<usize>) ->
 
 /// Returns a limit that holds tasks of this list back, with their number.
 pub(super) fn held_back(Behind { hold, tasks }: Behind, list: &str) -> body::HeldBack {
-    let body::WaitsBehind { limit, scope, name, running, max, rate, ahead: _ } = waits_behind(hold, list, None);
+    let body::WaitsBehind { limit, scope, name, running, max, rate, ahead: _ } = waits_behind(&hold, list, None);
     body::HeldBack { limit, scope, name, running, max, rate, waiting: tasks as u64 }
 }

@@ -77,7 +77,7 @@ fn task(report: TaskReport, list: &str) -> body::ListedTask {
         priority,
         since,
         concurrency_key: concurrency_key.map(|key| key.to_string()),
-        behind: behind.into_iter().map(|it| limits::waits_behind(it.hold, list, Some(it.tasks))).collect(),
+        behind: behind.into_iter().map(|it| limits::waits_behind(&it.hold, list, Some(it.tasks))).collect(),
     }
 }
 

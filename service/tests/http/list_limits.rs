@@ -13,6 +13,7 @@ use engine::list_settings::{
 use engine::{Clock as _, Engine, Node, Settings, SystemClock};
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use service::http::ServerLimits;
 use simulation::stores::fresh;
@@ -117,7 +118,7 @@ impl Api {
 }
 
 /// Sends a poll that waits.
-async fn waiting(api: &Arc<Api>, list: &str) -> JoinHandle<Value> {
+fn waiting(api: &Arc<Api>, list: &str) -> JoinHandle<Value> {
     let (waits, ask) = (Arc::clone(api), poll_of(list, "20"));
     tokio::spawn(async move { waits.ask(ask).await.json(200) })
 }
@@ -258,7 +259,7 @@ async fn a_resumed_list_gives_tasks_to_waiting_polls_at_once() {
         let id = format!("w{round}");
         api.scheduled(&id, vec![keyed("a", list, None), keyed("b", list, None)]).await;
         assert_eq!(api.taken("0").await, None);
-        let polls = [waiting(&api, list).await, waiting(&api, list).await];
+        let polls = [waiting(&api, list), waiting(&api, list)];
         api.until_pollers("\"acts\"", 2).await;
         api.until_counted().await;
         let shown = api.runners("acts").await;
@@ -318,7 +319,7 @@ async fn a_removed_limit_lets_all_waiting_tasks_start() {
     let activities = (0..40).map(|number| keyed(&format!("a{number}"), "acts", Some(&(number % 3).to_string())));
     api.scheduled("w", activities.collect()).await;
     api.taken("20").await.unwrap();
-    let polls = join_all((0..39).map(|_| waiting(&api, "acts"))).await;
+    let polls = (0..39).map(|_| waiting(&api, "acts")).collect::<Vec<_>>();
     api.until_pollers("\"acts\"", 39).await;
     let set = api.put(&format!("{ACTS}/limits"), &json!({})).await.json(200);
     assert_eq!(set, json!({ "name": "acts", "kind": "activity" }));
@@ -636,10 +637,7 @@ async fn no_more_tasks_run_than_the_limit_under_load() {
 async fn waiting_polls_get_only_as_many_new_tasks_as_allowed() {
     let api = Arc::new(Api::open().await);
     api.limit(json!({ "maxRunning": 1 })).await;
-    let mut polls = futures_util::stream::FuturesUnordered::new();
-    for _ in 0..3 {
-        polls.push(waiting(&api, "acts").await);
-    }
+    let mut polls: FuturesUnordered<_> = (0..3).map(|_| waiting(&api, "acts")).collect();
     api.until_pollers("\"acts\"", 3).await;
     api.many(3).await;
     for left in (0..3).rev() {
@@ -727,4 +725,31 @@ async fn a_raised_rate_applies_at_once_and_a_lowered_one_soon() {
     let began = Instant::now();
     api.taken("20").await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(11), "one start at the new rate: {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn successors_of_a_run_have_its_concurrency_key() {
+    let api = Api::open().await;
+    let start = json!({
+        "workflowId": "w", "workflowType": "t", "taskList": "deciders", "concurrencyKey": "visa",
+        "retry": { "maximumAttempts": 3 },
+    });
+    api.post(WORKFLOWS, &start).await.json(201);
+    api.decide(json!([{ "type": "ContinueAsNew" }])).await;
+    api.decide(json!([keyed("a", "acts", None)])).await;
+    assert_eq!(api.runners("acts").await["next"][0]["concurrencyKey"], "visa", "of the run that continues as new");
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    api.decide(json!([{ "type": "FailWorkflow", "reason": "broken" }])).await;
+    api.clock.advance(history::Duration::from_secs(3_600));
+    api.decide(json!([keyed("b", "acts", None)])).await;
+    let list = api.runners("acts").await;
+    assert_eq!(
+        (&list["waiting"], &list["next"][0]["concurrencyKey"]),
+        (&json!(1), &json!("visa")),
+        "of the retried run"
+    );
+    api.post(&format!("{WORKFLOWS}/w/reset"), &json!({ "eventId": 2 })).await.json(201);
+    api.decide(json!([keyed("c", "acts", None)])).await;
+    let list = api.runners("acts").await;
+    assert_eq!((&list["waiting"], &list["next"][0]["concurrencyKey"]), (&json!(1), &json!("visa")), "of the reset run");
 }
