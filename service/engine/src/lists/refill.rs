@@ -128,7 +128,7 @@ impl TaskLists {
             })
             .await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// After nodes joined or left, reads the backlog rows again, because tasks in the memory of other nodes may be

@@ -16,7 +16,7 @@ enum Reported {
 }
 
 /// A waiting runner.
-struct Holder {
+struct WaitingRunner {
     run_id: Uuid,
     task: TaskId,
     sender: watch::Sender<Reported>,
@@ -24,7 +24,7 @@ struct Holder {
 
 /// Waiting runners of one run.
 #[derive(Default)]
-pub(super) struct Holders(Vec<Holder>);
+pub(super) struct Holders(Vec<WaitingRunner>);
 
 /// Receiver of the changes of one activity.
 pub(super) struct HolderReceiver(watch::Receiver<Reported>);
@@ -37,13 +37,13 @@ impl Holders {
     /// Adds a runner.
     pub(super) fn add(&mut self, run_id: Uuid, task: TaskId) -> HolderReceiver {
         let (sender, receiver) = watch::channel(Reported::Nothing);
-        self.0.push(Holder { run_id, task, sender });
+        self.0.push(WaitingRunner { run_id, task, sender });
         HolderReceiver(receiver)
     }
 
     /// Removes the runner with this receiver.
     pub(super) fn remove(&mut self, receiver: &HolderReceiver) {
-        let is_its = |holder: &Holder| holder.sender.subscribe().same_channel(&receiver.0);
+        let is_its = |holder: &WaitingRunner| holder.sender.subscribe().same_channel(&receiver.0);
         if let Some(index) = self.0.iter().position(is_its) {
             self.0.swap_remove(index);
         }
@@ -51,7 +51,7 @@ impl Holders {
 
     /// Reports the run's state to the runners whose activity has changed.
     pub(super) fn notify(&self, run: &Run) {
-        for Holder { run_id, task, sender } in &self.0 {
+        for WaitingRunner { run_id, task, sender } in &self.0 {
             let state = if run.started.run_id == *run_id { held_state(run, *task).ok() } else { None };
             let reported = state.map_or(Reported::Lost, Reported::Held);
             sender.send_if_modified(|before| std::mem::replace(before, reported) != reported);

@@ -40,7 +40,9 @@ impl TaskLists {
     }
 
     fn pair_all(self: &Arc<Self>, lists: &[ListKey]) {
-        lists.iter().for_each(|list| self.pair_with(list, true));
+        for list in lists {
+            self.pair_with(list, true);
+        }
     }
 
     /// Frees the slot of a task that has ended.
