@@ -81,35 +81,36 @@ impl HolderReceiver {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
 
     fn state(cancel_requested: bool, paused: bool) -> HeldState {
         HeldState { cancel_requested, paused }
     }
 
-    fn reports(states: &[Reported], known: HeldState) -> Option<Option<HeldState>> {
+    /// Polls a runner that waits for news, before and after each report. Returns the last outcome.
+    fn news_after(reports: &[Reported], known: HeldState) -> Poll<Option<HeldState>> {
         let (sender, receiver) = watch::channel(Reported::Nothing);
         let mut receiver = HolderReceiver(receiver);
         let mut news = std::pin::pin!(receiver.news(known));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        for state in states {
+        let mut context = Context::from_waker(Waker::noop());
+        for report in reports {
             assert!(news.as_mut().poll(&mut context).is_pending());
-            sender.send_replace(*state);
+            sender.send_replace(*report);
         }
-        match news.as_mut().poll(&mut context) {
-            std::task::Poll::Ready(news) => Some(news),
-            std::task::Poll::Pending => None,
-        }
+        news.as_mut().poll(&mut context)
     }
 
     #[test]
     fn news_are_a_cancel_request_a_loss_and_a_new_pause() {
-        let (open, paused) = (state(false, false), state(false, true));
-        assert_eq!(reports(&[Reported::Held(open)], open), None);
-        assert_eq!(reports(&[Reported::Held(state(true, false))], open), Some(Some(state(true, false))));
-        assert_eq!(reports(&[Reported::Held(paused)], open), Some(Some(paused)));
-        assert_eq!(reports(&[Reported::Held(paused)], paused), None);
-        assert_eq!(reports(&[Reported::Held(open), Reported::Held(paused)], paused), Some(Some(paused)));
-        assert_eq!(reports(&[Reported::Lost], open), Some(None));
+        let (open, paused, canceled) = (state(false, false), state(false, true), state(true, false));
+        let held = Reported::Held;
+        assert_eq!(news_after(&[held(open)], open), Poll::Pending);
+        assert_eq!(news_after(&[held(canceled)], open), Poll::Ready(Some(canceled)));
+        assert_eq!(news_after(&[held(paused)], open), Poll::Ready(Some(paused)));
+        assert_eq!(news_after(&[held(paused)], paused), Poll::Pending);
+        assert_eq!(news_after(&[held(open), held(paused)], paused), Poll::Ready(Some(paused)));
+        assert_eq!(news_after(&[Reported::Lost], open), Poll::Ready(None));
     }
 }
