@@ -131,7 +131,7 @@ impl TaskLists {
             })
             .await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Reads the backlog rows again after nodes have joined or left, because tasks in the memory of other nodes may be

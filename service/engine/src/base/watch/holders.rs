@@ -16,7 +16,7 @@ enum Reported {
 }
 
 /// A waiting runner.
-struct Holder {
+struct WaitingRunner {
     run_id: Uuid,
     task: TaskId,
     sender: watch::Sender<Reported>,
@@ -24,7 +24,7 @@ struct Holder {
 
 /// Waiting runners of one run.
 #[derive(Default)]
-pub(super) struct Holders(Vec<Holder>);
+pub(super) struct Holders(Vec<WaitingRunner>);
 
 /// Receiver of the changes of one activity.
 pub(super) struct HolderReceiver(watch::Receiver<Reported>);
@@ -37,13 +37,13 @@ impl Holders {
     /// Adds a runner.
     pub(super) fn add(&mut self, run_id: Uuid, task: TaskId) -> HolderReceiver {
         let (sender, receiver) = watch::channel(Reported::Nothing);
-        self.0.push(Holder { run_id, task, sender });
+        self.0.push(WaitingRunner { run_id, task, sender });
         HolderReceiver(receiver)
     }
 
     /// Removes the runner with this receiver.
     pub(super) fn remove(&mut self, receiver: &HolderReceiver) {
-        let is_its = |holder: &Holder| holder.sender.subscribe().same_channel(&receiver.0);
+        let is_its = |holder: &WaitingRunner| holder.sender.subscribe().same_channel(&receiver.0);
         if let Some(index) = self.0.iter().position(is_its) {
             self.0.swap_remove(index);
         }
@@ -51,7 +51,7 @@ impl Holders {
 
     /// Reports the run's state to the runners whose activity has changed.
     pub(super) fn notify(&self, run: &Run) {
-        for Holder { run_id, task, sender } in &self.0 {
+        for WaitingRunner { run_id, task, sender } in &self.0 {
             let state = if run.started.run_id == *run_id { held_state(run, *task).ok() } else { None };
             let reported = state.map_or(Reported::Lost, Reported::Held);
             sender.send_if_modified(|before| std::mem::replace(before, reported) != reported);
@@ -81,35 +81,36 @@ impl HolderReceiver {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
 
     fn state(cancel_requested: bool, paused: bool) -> HeldState {
         HeldState { cancel_requested, paused }
     }
 
-    fn reports(states: &[Reported], known: HeldState) -> Option<Option<HeldState>> {
+    /// Polls a runner that waits for news, before and after each report. Returns the last outcome.
+    fn news_after(reports: &[Reported], known: HeldState) -> Poll<Option<HeldState>> {
         let (sender, receiver) = watch::channel(Reported::Nothing);
         let mut receiver = HolderReceiver(receiver);
         let mut news = std::pin::pin!(receiver.news(known));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        for state in states {
+        let mut context = Context::from_waker(Waker::noop());
+        for report in reports {
             assert!(news.as_mut().poll(&mut context).is_pending());
-            sender.send_replace(*state);
+            sender.send_replace(*report);
         }
-        match news.as_mut().poll(&mut context) {
-            std::task::Poll::Ready(news) => Some(news),
-            std::task::Poll::Pending => None,
-        }
+        news.as_mut().poll(&mut context)
     }
 
     #[test]
     fn news_are_a_cancel_request_a_loss_and_a_new_pause() {
-        let (open, paused) = (state(false, false), state(false, true));
-        assert_eq!(reports(&[Reported::Held(open)], open), None);
-        assert_eq!(reports(&[Reported::Held(state(true, false))], open), Some(Some(state(true, false))));
-        assert_eq!(reports(&[Reported::Held(paused)], open), Some(Some(paused)));
-        assert_eq!(reports(&[Reported::Held(paused)], paused), None);
-        assert_eq!(reports(&[Reported::Held(open), Reported::Held(paused)], paused), Some(Some(paused)));
-        assert_eq!(reports(&[Reported::Lost], open), Some(None));
+        let (open, paused, canceled) = (state(false, false), state(false, true), state(true, false));
+        let held = Reported::Held;
+        assert_eq!(news_after(&[held(open)], open), Poll::Pending);
+        assert_eq!(news_after(&[held(canceled)], open), Poll::Ready(Some(canceled)));
+        assert_eq!(news_after(&[held(paused)], open), Poll::Ready(Some(paused)));
+        assert_eq!(news_after(&[held(paused)], paused), Poll::Pending);
+        assert_eq!(news_after(&[held(open), held(paused)], paused), Poll::Ready(Some(paused)));
+        assert_eq!(news_after(&[Reported::Lost], open), Poll::Ready(None));
     }
 }
