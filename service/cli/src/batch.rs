@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use client::Client;
 use client::body::{CreateBatch, DescribedBatch, ListedBatch};
+use client::{Client, Patience};
 use history::event::LaterSignals;
 use history::{BatchAction, BatchFilter, BatchPhase, BatchedOperation, EventId, ResetTo, Timestamp};
 use serde::Serialize;
@@ -19,6 +19,9 @@ use super::{
 
 /// Interval at which `--wait` reads the progress. Our choice: the longest step of a batch at its usual pace.
 const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// Time for which `--wait` retries while the service cannot be reached. Our choice: longer than a restart takes.
+const RESTART_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Subcommand)]
 pub enum BatchCommand {
@@ -248,6 +251,7 @@ impl Output {
 }
 
 async fn wait(client: &Client, mut batch: DescribedBatch, mut progress: Progress) -> Result<DescribedBatch, Failed> {
+    let client = client.clone().patience(Patience::For(RESTART_WAIT));
     while batch.status == BatchPhase::Running {
         progress.at(batch.done + batch.refused, total(&batch));
         tokio::time::sleep(READ_EVERY).await;
