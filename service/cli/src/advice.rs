@@ -61,6 +61,9 @@ fn option(field: &str) -> Option<&'static str> {
     match field {
         "operation.name" => Some("--signal"),
         "filter.reason" => Some("--closed-reason"),
+        "perKey.maxRunning" => Some("--per-key-max-running"),
+        "perKey.rate.perSecond" => Some("--per-key-rate"),
+        field if field.starts_with("limits[") => Some("--key"),
         field if field.contains("retry") && field.ends_with("jitter") => Some("--retry-jitter"),
         field => named_option(field.rsplit('.').next()?),
     }
@@ -71,9 +74,6 @@ fn named_option(name: &str) -> Option<&'static str> {
     Some(match name {
         "workflowType" => "--type",
         "taskList" => "--list",
-        "maxRunning" if field.starts_with("perKey") => "--per-key-max-running",
-        "perSecond" if field.starts_with("perKey") => "--per-key-rate",
-        "maxRunning" | "perSecond" if field.starts_with("limits[") => "--key",
         "maxRunning" => "--max-running",
         "perSecond" => "--rate",
         "burst" => "--burst",
