@@ -626,7 +626,7 @@ impl Matching {
         if let (Some(list), Some(key)) = (list, key)
             && let Some(list) = self.lock().get_mut(&list)
         {
-            list.readmit(key);
+            list.readmit(&key);
         }
         lists
     }
