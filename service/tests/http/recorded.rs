@@ -21,7 +21,7 @@ use crate::support::{Answer, is_page};
 use simulation::manual_clock::ManualClock;
 
 /// Names of the stories.
-const STORIES: [&str; 10] = [
+const STORIES: [&str; 11] = [
     "domains-and-types",
     "runs",
     "tasks",
