@@ -70,7 +70,8 @@ impl RunStart {
         self.swf.as_ref().map_or(self.task_priority, |swf| swf.task_priority)
     }
 
-    /// Returns the concurrency key of an activity with this key of its own: that key or, without one, the run's key.
+    /// Returns the concurrency key of an activity that was scheduled with this key: that key or, without one, the
+    /// run's key.
     pub fn key_of<'a>(&'a self, own: Option<&'a str>) -> Option<&'a str> {
         own.or(self.concurrency_key.as_deref())
     }
