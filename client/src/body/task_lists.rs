@@ -7,8 +7,8 @@ use uuid::Uuid;
 bodies! {@request
     /// Limits of a task list. They replace its earlier limits; without any field, the list has no limits.
     SetListLimits {
-        /// Maximum number of running tasks of the list: tasks that a decider or runner has taken and not yet answered. 1
-        /// to 100,000.
+        /// Maximum number of running tasks of the list: tasks that a decider or runner has taken and not yet answered.
+        /// 1 to 100,000.
         max_running: Option<u32>,
         /// Maximum rate at which tasks of the list start.
         rate: Option<SetStartRate>,
@@ -31,7 +31,8 @@ bodies! {@request
         /// Number of tasks that the key gets when its turn comes, 1 to 100; 1 by default.
         weight: Option<u32>,
     }
-    /// Limits that several tasks share: those of each key, or those of the lists of a group. A group needs at least one.
+    /// Limits that several tasks share: those of each key, or those of the lists of a group. A group needs at least
+    /// one.
     SetTaskLimits {
         /// Maximum number of running tasks. 1 to 100,000.
         max_running: Option<u32>,
@@ -228,15 +229,16 @@ answers! {
         limits: Option<ListLimits>,
         /// Pause of the list; absent unless it is paused.
         paused: Option<PausedList>,
-        /// True while the service counts the running tasks of the list, after a restart or when the list gets its first
-        /// limit or pause. No task is dispatched until it has counted them.
+        /// True while the service counts the running tasks of the list, after a restart or when the list gets its
+        /// first limit or pause. No task is dispatched until it has counted them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         counting: bool,
-        /// Use of the list's limits: of the list, of its group, and of the keys with the most running tasks, at most 50.
+        /// Use of the list's limits: of the list, of its group, and of the keys with the most running tasks, at most
+        /// 50.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uses: Vec<LimitUse>,
-        /// Limits that hold waiting tasks back: of the list, of its group, and of the keys with the most waiting tasks, at
-        /// most 50.
+        /// Limits that hold waiting tasks back: of the list, of its group, and of the keys with the most waiting tasks,
+        /// at most 50.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<HeldBack>,
     }

@@ -195,13 +195,11 @@ fn of_others(code: &str) -> Option<&'static str> {
         "batch-running" => "`baton batch stop` stops it; or wait until it is completed",
         "batch-completed" => "nothing is left to do; create another batch for more runs",
         "unknown-schedule" => "`baton schedule list` shows those that there are",
-        "unknown-limit-group" => {
-            "`baton limit-group set` makes one, `baton limit-group list` shows those that there are"
-        }
-        "limit-group-in-use" => "take its task lists out of it first, with `baton task-list limit`",
-        "task-list-already-paused" => "nothing is left to do; `baton task-list resume` has it go on",
-        "task-list-not-paused" => "nothing is left to do: it goes on",
-        "task-list-settings-with-nodes" => "limit the runners instead: have fewer of them poll at once",
+        "unknown-limit-group" => "`baton limit-group set` creates a group, `baton limit-group list` shows all of them",
+        "limit-group-in-use" => "first replace the limits of its task lists with `baton task-list limit`",
+        "task-list-already-paused" => "nothing to do; `baton task-list resume` resumes it",
+        "task-list-not-paused" => "nothing to do",
+        "task-list-settings-with-nodes" => "limit the runners instead: let fewer of them poll at once",
         "limit-exceeded" => "use or change one of those that there are",
         "audit-log-disabled" => "start the service with --audit-log to have one",
         _ => return None,

@@ -114,8 +114,8 @@ pub struct ReportPage {
 }
 
 impl TaskLists {
-    /// Returns the lists of a domain after the given one, as far as this node knows: lists that have settings, and lists
-    /// that have tasks or pollers, or had some recently.
+    /// Returns the lists of a domain after the given one, as far as this node knows: lists that have settings, and
+    /// lists that have tasks or pollers, or had some recently.
     ///
     /// # Errors
     ///

@@ -92,8 +92,8 @@ impl Pace {
         Self { rate, ahead: now }
     }
 
-    /// Returns the pace with another rate. As many starts count toward it as counted toward the earlier rate, but at most
-    /// a burst, so that the next start is allowed after at most one pause of the new rate.
+    /// Returns the pace with another rate. As many starts count toward it as counted toward the earlier rate, but at
+    /// most a burst, so that the next start is allowed after at most one pause of the new rate.
     fn with_rate(self, rate: StartRate, now: Instant) -> Self {
         if rate == self.rate {
             return self;

@@ -7,8 +7,9 @@
 //! | [`ToWaiting`] | a task not on the list: about to be committed or offered | a poller of its run, or the one that has waited longest |
 //!
 //! Rules about when tasks may leave a list belong here and nowhere else. The limits of the list are asked through
-//! [`ListGate`]. Each rule has a variant of [`Stays`] that names its reason. The task then stays on its list, or the caller
-//! puts it there. A task that leaves a limited list gets a [`Permit`], which holds its slot until the task has started.
+//! [`ListGate`]. Each rule has a variant of [`Stays`] that names its reason. The task then stays on its list, or the
+//! caller puts it there. A task that leaves a limited list gets a [`Permit`], which holds its slot until the task has
+//! started.
 //!
 //! Riders (queries and updates) and tasks whose response was lost are not limited: riders are no tasks at a runner, and
 //! a lost task already has its slot.

@@ -132,7 +132,8 @@ impl KeyOrder {
         }
     }
 
-    /// Returns the place of the next task that `can` accepts and whose key may start a task. The caller removes the task.
+    /// Returns the place of the next task that `can` accepts and whose key may start a task. The caller removes the
+    /// task.
     pub(super) fn next(
         &mut self,
         now: Option<Instant>,
