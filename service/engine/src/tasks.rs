@@ -6,8 +6,12 @@ mod events;
 mod heartbeat;
 pub(crate) mod slots;
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{self, Context};
 use std::time::Duration;
+
+use futures_util::future::BoxFuture;
 
 use history::{
     Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId, event::ActivityTimeouts,
@@ -173,7 +177,14 @@ struct PollUnderWay {
     deadline: Instant,
     /// Task that was started for an earlier attempt of the poll, whose response was lost.
     lost: Option<Box<Grant>>,
+    /// Search for tasks of the run that the poll names.
+    seeking: Option<BoxFuture<'static, ()>>,
     _polling: Polling,
+}
+
+/// Makes progress with a search for tasks of a run, if there is one.
+fn poll_seeking(seeking: &mut Option<BoxFuture<'static, ()>>, context: &mut Context<'_>) -> task::Poll<()> {
+    seeking.as_mut().map_or(task::Poll::Pending, |seeking| seeking.as_mut().poll(context))
 }
 
 /// Polls of deciders and runners, and their answers.
@@ -280,7 +291,15 @@ impl Tasks {
         }
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
         let (wait, deadline) = (poll.wait, Instant::now() + poll.wait);
-        Ok(Box::new(PollUnderWay { list, taker, wait, deadline, lost: lost.map(Box::new), _polling: polling }))
+        Ok(Box::new(PollUnderWay {
+            list,
+            taker,
+            wait,
+            deadline,
+            lost: lost.map(Box::new),
+            seeking: None,
+            _polling: polling,
+        }))
     }
 
     async fn poll(&self, poll: &mut PollUnderWay) -> Result<Option<Box<Grant>>, Refusal> {
@@ -310,14 +329,17 @@ impl Tasks {
                 Err(refusal) => return Err(refusal),
             }
         };
-        if !poll.wait.is_zero() && poll.taker.workflow_id.is_none() {
-            self.lists.seek_waiting(&poll.list);
+        if !poll.wait.is_zero() {
+            poll.seeking = self.lists.seek_run(&poll.list, &poll.taker);
+            if poll.seeking.is_none() {
+                self.lists.seek_waiting(&poll.list);
+            }
         }
         tokio::select! {
             biased;
             answer = &mut waiting.answer => return Ok(answer.ok()),
             () = &mut deadline => {}
-            () = self.lists.seek_run(&poll.list, &poll.taker) => {}
+            () = poll_fn(|context| poll_seeking(&mut poll.seeking, context)) => {}
             () = self.background.stopped() => {}
         }
         Ok(waiting.end().await)
