@@ -33,7 +33,8 @@
 //!
 //! An activity that can stop early awaits [`ActivityContext::canceled`] alongside its work. A long activity with a
 //! heartbeat timeout needs to do nothing: the host sends the heartbeats, with the newest details that the activity set.
-//! Each heartbeat waits at the service until the next one is due, so that a cancel request reaches the activity at once.
+//! Each heartbeat waits at the service until the next one is due, so that a cancel request reaches the activity at
+//! once.
 //!
 //! The decider determines with a retry policy whether failures are retried. The service then hands the activity out
 //! again, with the attempt number in [`ActivityContext::attempt`] and the last details in

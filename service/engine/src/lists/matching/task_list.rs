@@ -164,8 +164,8 @@ impl TaskList {
         if is_put_back { pollers.push_front(poller) } else { pollers.push_back(poller) }
     }
 
-    /// Returns the takers of the pollers that wait: those of single runs first, if they are included, and those on standby
-    /// last.
+    /// Returns the takers of the pollers that wait: those of single runs first, if they are included, and those on
+    /// standby last.
     pub(super) fn takers(&self, includes_of_runs: bool) -> Vec<Taker> {
         let of_runs = self.of_runs.iter().filter(|_| includes_of_runs);
         let waiting = of_runs.chain(&self.pollers).filter(|poller| poller.is_waiting());
