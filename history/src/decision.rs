@@ -121,8 +121,8 @@ pub struct ScheduleActivity {
     pub concurrency_key: Option<String>,
 }
 
-/// Asks an open activity to stop. Its runner receives the request with its next heartbeat, or at once if a heartbeat waits. An activity that has not
-/// started is canceled at once.
+/// Asks an open activity to stop. Its runner receives the request with its next heartbeat, or at once if a heartbeat
+/// waits. An activity that has not started is canceled at once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -38,8 +38,8 @@ const HEARTBEATS_EVERY_MAX: Duration = Duration::from_mins(1);
 /// the activity within this time, and shorter activities send no heartbeat.
 const FIRST_HEARTBEAT: Duration = Duration::from_millis(50);
 
-/// Maximum number of unanswered heartbeats of an activity: one that waits, and the next, which begins before the wait of
-/// the first ends.
+/// Maximum number of unanswered heartbeats of an activity: one that waits, and the next, which begins before the wait
+/// of the first ends.
 const HEARTBEATS_AT_ONCE: usize = 2;
 
 /// Default time for which activities may continue after the host was asked to stop.

@@ -34,7 +34,8 @@
 //!
 //! An activity that can stop early awaits [`ActivityContext::canceled`] alongside its work. A long activity with a
 //! heartbeat timeout needs to do nothing: the host sends the heartbeats, with the newest details that the activity set.
-//! Each heartbeat waits at the service until the next one is due, so that a cancel request reaches the activity at once.
+//! Each heartbeat waits at the service until the next one is due, so that a cancel request reaches the activity at
+//! once.
 //!
 //! The decider determines with a retry policy whether failures are retried. For a retry, the service dispatches the
 //! activity again. [`ActivityContext::attempt`] is the number of the attempt, and [`ActivityContext::last_heartbeat`]

@@ -17,7 +17,7 @@ pub(super) mod outcome;
 pub(super) mod place;
 pub(super) mod query;
 mod rejections;
-pub(super) mod rider;
+mod rider;
 pub(super) mod submitted;
 pub(super) mod task;
 pub(super) mod update;

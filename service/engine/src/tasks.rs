@@ -6,8 +6,12 @@ mod events;
 mod heartbeat;
 pub(crate) mod slots;
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{self, Context};
 use std::time::Duration;
+
+use futures_util::future::BoxFuture;
 
 use history::{
     Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId, event::ActivityTimeouts,
@@ -28,7 +32,6 @@ use crate::lists::pollers::Polling;
 use crate::lists::polls::{Poll, TaskEvents, taker};
 use crate::lists::{ListKey, Side, Taker};
 use crate::nodes::Nodes;
-use crate::riders::rider::AbortOnDrop;
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
@@ -174,8 +177,13 @@ struct PollUnderWay {
     /// Task that was started for an earlier attempt of this poll. The response to that attempt was lost.
     lost: Option<Box<Grant>>,
     /// Search for tasks of the run that the poll names.
-    seeking: Option<AbortOnDrop>,
+    seeking: Option<BoxFuture<'static, ()>>,
     _polling: Polling,
+}
+
+/// Makes progress with a search for tasks of a run, if there is one.
+fn poll_seeking(seeking: &mut Option<BoxFuture<'static, ()>>, context: &mut Context<'_>) -> task::Poll<()> {
+    seeking.as_mut().map_or(task::Poll::Pending, |seeking| seeking.as_mut().poll(context))
 }
 
 /// Polls of deciders and runners, and their answers.
@@ -316,18 +324,17 @@ impl Tasks {
                 Err(refusal) => return Err(refusal),
             }
         };
-        if !poll.wait.is_zero() && poll.taker.workflow_id.is_none() {
-            self.lists.seek_waiting(&poll.list);
-        }
-        if poll.taker.workflow_id.is_some() {
-            let (lists, list, taker) = (Arc::clone(&self.lists), poll.list.clone(), poll.taker.clone());
-            let seeks = tokio::spawn(async move { lists.seek_run(&list, &taker).await });
-            poll.seeking = Some(AbortOnDrop(seeks.abort_handle()));
+        if !poll.wait.is_zero() {
+            poll.seeking = self.lists.seek_run(&poll.list, &poll.taker);
+            if poll.seeking.is_none() {
+                self.lists.seek_waiting(&poll.list);
+            }
         }
         tokio::select! {
             biased;
             answer = &mut waiting.answer => return Ok(answer.ok()),
             () = &mut deadline => {}
+            () = poll_fn(|context| poll_seeking(&mut poll.seeking, context)) => {}
             () = self.background.stopped() => {}
         }
         Ok(waiting.end().await)

@@ -207,7 +207,9 @@ async fn must_agree(routers: (&Router, &Router), plain: &Sent, confused: &Sent, 
     assert!(found.status.is_client_error(), "{what}");
     assert_ne!(found.status, 429, "it counted for another domain: {what}");
     let is_denied = |answer: &Answer| [401, 403].contains(&answer.status.as_u16());
-    assert_eq!(is_denied(&found), is_denied(&expected), "another authorization: {what}");
+    // The permission for a batch depends on its operation, which is in the body. An unreadable body is refused before.
+    let is_unreadable = plain.target.ends_with("/batches") && found.status == 400;
+    assert!(is_unreadable || is_denied(&found) == is_denied(&expected), "another authorization: {what}");
     let after = plain.to(routers.1).await;
     assert_eq!(summary(plain, &after), summary(plain, &expected), "the refusal left something behind: {what}");
     true

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, StreamExt as _};
 use history::{LAMBDA_LIST, Run, Timestamp};
 use store::{Expect, HeadKey, ListQuery, Listed};
@@ -119,19 +119,18 @@ impl TaskLists {
     }
 
     /// Looks for tasks of the run that a waiting poller names: at once and, if nodes share the store, periodically,
-    /// because other nodes do not know of the poller. Never returns.
-    pub(crate) async fn seek_run(&self, list: &ListKey, taker: &Taker) {
-        if taker.workflow_id.is_some() {
-            Box::pin(async {
-                self.seek_run_once(list, taker).await;
-                while self.nodes.is_shared() {
-                    tokio::time::sleep(RUN_SEEK_EVERY).await;
-                    self.seek_run_once(list, taker).await;
-                }
-            })
-            .await;
-        }
-        std::future::pending::<()>().await;
+    /// because other nodes do not know of the poller. Returns `None` if the poller names no run.
+    pub(crate) fn seek_run(self: &Arc<Self>, list: &ListKey, taker: &Taker) -> Option<BoxFuture<'static, ()>> {
+        taker.workflow_id.as_ref()?;
+        let (lists, list, taker) = (Arc::clone(self), list.clone(), taker.clone());
+        Some(Box::pin(async move {
+            lists.seek_run_once(&list, &taker).await;
+            while lists.nodes.is_shared() {
+                tokio::time::sleep(RUN_SEEK_EVERY).await;
+                lists.seek_run_once(&list, &taker).await;
+            }
+            std::future::pending::<()>().await;
+        }))
     }
 
     /// Reads the backlog rows again after nodes have joined or left, because tasks in the memory of other nodes may be

@@ -1,6 +1,7 @@
 //! Exchanges, which are polls for several tasks at once. An exchange has slots. Each slot gets one task, as tasks
 //! arrive.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
@@ -17,7 +18,7 @@ use crate::lists::pollers::Polling;
 use crate::lists::polls::{EVENTS_BYTES_MAX, Poll, SLOTS_MAX, TaskEvents, taker};
 use crate::lists::{ListKey, Side, Taker};
 use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
-use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over};
+use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over, poll_seeking};
 
 /// Maximum size in bytes of the tasks that are returned together, in the response to an exchange or in one line of a
 /// streamed response. Our choice: the maximum size of a request, as documented in `docs/exchanges.md`.
@@ -411,12 +412,13 @@ impl Slots {
     /// Waits until tasks arrive, and takes all tasks that have arrived. The result is empty if the wait has ended.
     async fn wait(&mut self) -> Vec<(u32, Grant)> {
         let mut granted = Vec::new();
+        let mut seeking = self.lists.seek_run(&self.list, &self.taker);
         while let (Some(waiting), true) = (&mut self.waiting, granted.is_empty()) {
             let first = tokio::select! {
                 biased;
                 first = waiting.granted.recv() => first,
                 () = tokio::time::sleep_until(self.deadline) => None,
-                () = self.lists.seek_run(&self.list, &self.taker) => None,
+                () = poll_fn(|context| poll_seeking(&mut seeking, context)) => None,
                 () = self.background.stopped() => None,
             };
             let Some(first) = first else {

@@ -62,7 +62,7 @@ pub const INTERNAL: &[Internal] = &[
             "history/src/limits.rs SCHEDULE_LOOK_MAX",
             "service/engine/src/base/agenda.rs OFFER_SOON_MAX",
             "service/engine/src/riders/nodes.rs CHECK_DELAY_MAX",
-            "service/engine/src/views/wait.rs CHECK_DELAY_MAX",
+            "service/engine/src/run/lookup.rs CHECK_DELAY_MAX",
             "service/src/otlp.rs RETRY_WAIT_MAX",
             "store/embedded/src/opening.rs WAIT_MAX",
         ],
@@ -78,6 +78,7 @@ pub const INTERNAL: &[Internal] = &[
             "service/engine/src/lists/report.rs LISTS_EXAMINED_MAX",
             "service/engine/src/run/effects.rs SEEN_MAX",
             "service/engine/src/tasks/answers.rs LOSS_EVENTS_MAX",
+            "service/src/rest/open_activities.rs RUNNER_PAGES_MAX",
             "service/src/http/body/place.rs DEPTH_MAX",
             "store/embedded/src/tree/opening.rs VERIFIED_AT_OPEN_MAX",
         ],
@@ -119,6 +120,7 @@ pub const INTERNAL: &[Internal] = &[
     Internal {
         reason: "The same limit in another unit or for another reader: the page has the one that callers know.",
         constants: &[
+            "runner-kit/src/host.rs HEARTBEATS_EVERY_MAX",
             "service/src/http/socket.rs UNFINISHED_OF_ONE_MAX",
             "service/engine/src/base/list_settings.rs RATE_MAX",
             "service/engine/src/lists/polls.rs SLOTS_MAX",
@@ -137,6 +139,7 @@ pub const INTERNAL: &[Internal] = &[
         constants: &[
             "service/src/http/paths.rs SHOWN_BYTES_MAX",
             "client/tables/src/lib.rs PAYLOAD_CHARS_MAX",
+            "service/cli/src/described.rs PAYLOAD_CHARS_MAX",
             "decider-kit/src/flow/executor.rs POLLS_MAX",
             "decider-kit/src/testing/subject.rs ALWAYS_REPLAYED_EVENTS_MAX",
             "decider-kit/src/testing/scenario.rs TRIES_MAX",

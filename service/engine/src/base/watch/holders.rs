@@ -1,5 +1,5 @@
-//! Runners that wait for a change of the activity that they hold. The first event of the run and changes of the activity
-//! wake the runner, but no other events.
+//! Runners that wait for a change of the activity that they hold. The first event of the run and changes of the
+//! activity wake the runner, but no other events.
 
 use history::admit::{HeldState, held_state};
 use history::{Run, TaskId};

@@ -158,8 +158,8 @@ impl TaskList {
         if is_put_back { pollers.push_front(poller) } else { pollers.push_back(poller) }
     }
 
-    /// Returns the takers of the pollers of single runs, if they are included, and the taker of the poller that
-    /// [`take_poller`](Self::take_poller) takes next.
+    /// Returns the takers of the pollers that wait: those of single runs first, if they are included, and those on
+    /// standby last.
     pub(super) fn takers(&self, includes_of_runs: bool) -> Vec<Taker> {
         let of_runs = self.of_runs.iter().filter(|poller| includes_of_runs && poller.is_waiting());
         let waiting = || self.pollers.iter().filter(|poller| poller.is_waiting());

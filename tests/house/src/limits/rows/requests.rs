@@ -107,6 +107,16 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
+            what: "Details of heartbeats in a description",
+            per: "run",
+            constant: "service/src/rest/open_activities.rs HEARTBEAT_DETAILS_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "omitted",
+            tried_in: "service/tests/http/progress.rs",
+            test: "a_description_has_at_most_1_mib_of_heartbeat_details",
+            ..ROW
+        },
+        Row {
             what: "`tracestate`",
             per: "request",
             constant: "history/src/limits.rs TRACESTATE_BYTES_MAX",

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`ToPoll`] | the next task that the poller can handle | a new poll, or a poller that waited or is put back |
 //! | [`ToNode`] | the next turn or activity on the list | a poller that waits at another node |
-//! | [`ToWaiting`] | a task not on the list: about to be committed or offered | a poller of its run, or the one that has waited longest |
+//! | [`ToWaiting`] | a new task: about to be committed or offered | a poller of its run, or the longest waiting one |
 //!
 //! Rules about when tasks may leave a list belong here and nowhere else. The limits of the list are asked through
 //! [`ListGate`]. Each rule has a variant of [`Stays`] that names its reason. The task then stays on its list, or the
