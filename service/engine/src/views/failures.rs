@@ -1,4 +1,5 @@
-//! Failures of a domain: blocked runs by the failures of their activities, and failed runs by the reason of their close.
+//! Failures of a domain: blocked runs by the failures of their activities, and failed runs by the reason of their
+//! close.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,9 +50,9 @@ pub struct Failures {
 
 /// Groups under construction, by blocked or not, workflow type and reason.
 #[derive(Default)]
-struct Groups(BTreeMap<(bool, String, Option<String>), (u64, Timestamp, Timestamp)>);
+struct FailureGroups(BTreeMap<(bool, String, Option<String>), (u64, Timestamp, Timestamp)>);
 
-impl Groups {
+impl FailureGroups {
     fn add(&mut self, is_blocked: bool, workflow_type: &str, reason: Option<&str>, at: Timestamp) {
         let key = (is_blocked, workflow_type.to_owned(), reason.map(str::to_owned));
         let (runs, first, last) = self.0.entry(key).or_insert((0, at, at));
@@ -71,15 +72,15 @@ impl Groups {
 }
 
 impl Views {
-    /// Groups the failures of blocked and of failed runs by workflow type and reason. Examines a bounded number of
-    /// runs, the newest first.
+    /// Groups the failures of blocked and of failed runs by workflow type and reason. Examines a bounded number of runs,
+    /// the newest first.
     ///
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], or an error of the store.
     pub async fn failures(&self, domain: &str) -> Result<Failures, Refusal> {
         self.registry.must_know(domain).await?;
-        let mut groups = Groups::default();
+        let mut groups = FailureGroups::default();
         let status = |condition: RunCondition| Some(condition.word().to_owned());
         let blocked = ListQuery {
             domain: domain.into(),
@@ -134,7 +135,7 @@ impl Views {
 }
 
 /// Adds a blocked run to the groups: once for each reason of its blocked activities.
-fn add_blocked(groups: &mut Groups, run: &Run) {
+fn add_blocked(groups: &mut FailureGroups, run: &Run) {
     let blocked = run.activities.values().filter(|activity| activity.is_blocked());
     let mut seen = BTreeSet::new();
     // An activity that an operator paused may have no failure.
