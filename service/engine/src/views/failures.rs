@@ -72,8 +72,8 @@ impl FailureGroups {
 }
 
 impl Views {
-    /// Groups the failures of blocked and of failed runs by workflow type and reason. Examines a bounded number of runs,
-    /// the newest first.
+    /// Groups the failures of blocked and of failed runs by workflow type and reason. Examines a bounded number of
+    /// runs, the newest first.
     ///
     /// # Errors
     ///
