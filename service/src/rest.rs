@@ -11,6 +11,7 @@ mod document;
 mod domains;
 mod exchange;
 mod extract;
+mod failures;
 mod history;
 mod home;
 mod limits;

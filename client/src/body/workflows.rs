@@ -120,6 +120,29 @@ answers! {
         #[serde(default)]
         by_status: BTreeMap<String, u64>,
     }
+    /// Runs of a workflow type with the same failure.
+    GroupedFailures {
+        /// Status of the runs: `blocked`, or `failed` for closed runs.
+        status: String,
+        /// Workflow type.
+        workflow_type: String,
+        /// Reason: of the last failure of a blocked activity, or of the close of a failed run. Absent if there is none,
+        /// for example after a timeout.
+        reason: Option<String>,
+        /// Number of runs.
+        runs: u64,
+        /// Time of the earliest of these failures.
+        first_at: Timestamp,
+        /// Time of the latest of these failures.
+        last_at: Timestamp,
+    }
+    /// Failures of a domain. At most 1,000 blocked runs and 10,000 failed runs are examined, the newest first.
+    Failures {
+        /// Groups of failures, at most 100, those with the most runs first.
+        failures: Vec<GroupedFailures>,
+        /// True if not all runs were examined, or if there are more groups; the numbers are then lower bounds.
+        truncated: bool,
+    }
     /// A scheduled deadline of a run.
     Deadline {
         /// Time when the deadline is due.

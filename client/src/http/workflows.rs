@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Client, WAIT_AT_ONCE, encode, push_query, run_query};
 use crate::Error;
 use crate::body::{
-    CancelWorkflow, Count, Described, History, Recorded, RunResult, SignalWorkflow, StartWorkflow, Started,
+    CancelWorkflow, Count, Described, Failures, History, Recorded, RunResult, SignalWorkflow, StartWorkflow, Started,
     TerminateWorkflow, Workflows,
 };
 
@@ -149,6 +149,15 @@ impl Client {
     /// See [`Error`].
     pub async fn count(&self, filter: &Filter) -> Result<Count, Error> {
         self.get(&format!("{}{}", self.domain_url("workflow-count"), filter_query(filter)), None).await
+    }
+
+    /// Groups the failures of blocked and failed runs by workflow type and reason.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn failures(&self) -> Result<Failures, Error> {
+        self.get(&self.domain_url("failures"), None).await
     }
 
     /// Returns the state of a run (the newest run if there is no run id).

@@ -44,6 +44,14 @@ pub enum Workflow {
         #[command(flatten)]
         target: Target,
     },
+    /// Group the failures of blocked and failed runs by workflow type and reason
+    Failures {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Show the state of a run with its open activities, timers and children, and its deadlines
     #[command(visible_alias = "describe")]
     Show {
@@ -197,6 +205,7 @@ impl Workflow {
                 let count = target.client()?.count(&Filter { limit: None, ..filter.filter() }).await?;
                 print_line(&format!("{}{}", count.count, if count.truncated { " or more" } else { "" }))
             }
+            Self::Failures { json, target } => list::failures(json, &target).await,
             Self::Show { which, json, target } => {
                 let described = target.client()?.describe(&which.workflow_id, which.run).await?;
                 if json { print_json(&described) } else { print_text(&described::lines(&described)) }

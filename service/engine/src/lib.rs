@@ -72,6 +72,7 @@ pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Task
 pub use time::guard::{Doubt, Guard};
 pub use time::repair::{DeadlineRepair, LateRun, LateRuns, RepairedRun};
 pub use views::Views;
+pub use views::failures::{FailureGroup, Failures};
 pub use views::fsck::{Finding, FsckReport};
 pub use views::metrics_page::{MetricKind, MetricsPage, PageLabels};
 

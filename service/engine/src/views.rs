@@ -1,5 +1,6 @@
 //! Read access to runs: their state, closing event and history.
 
+pub(super) mod failures;
 pub(super) mod fsck;
 pub(super) mod metrics_page;
 mod wait;

@@ -253,7 +253,7 @@ const TAGS: [(&str, &str); 7] = [
 fn tag(path: &str) -> &'static str {
     let mut segments = path.split('/').skip(1);
     match (segments.next(), segments.next(), segments.nth(1)) {
-        (Some("v1"), Some("domains"), Some("workflows")) => "workflows",
+        (Some("v1"), Some("domains"), Some("workflows" | "failures")) => "workflows",
         (Some("v1"), Some("domains"), Some("schedules")) => "schedules",
         (Some("v1"), Some("domains"), Some("batches")) => "batches",
         (Some("v1"), Some("domains"), Some("activity-types" | "workflow-types")) => "types",

@@ -500,3 +500,48 @@ async fn a_batch_needs_the_permission_of_its_operation() {
     let shown = say(&api, "bare reader", Ask::get(&path(&batch, ""))).await.json(200);
     assert_eq!(shown["operation"], json!({ "type": "signal", "name": "go" }), "without the payload");
 }
+
+#[tokio::test]
+async fn failures_are_grouped_by_workflow_type_and_reason() {
+    let api = Api::open().await;
+    start_blocked(&api, 2).await;
+    let first = api.engine.clock().now();
+    api.clock.advance(Duration::from_secs(1));
+    for (id, reason) in [("f0", "defect"), ("f1", "defect"), ("f2", "defect"), ("f3", "other")] {
+        api.start(id).await;
+        api.decide(json!([{ "type": "FailWorkflow", "reason": reason }])).await;
+    }
+    api.clock.advance(Duration::from_secs(1));
+    api.start("f4").await;
+    api.decide(json!([{ "type": "FailWorkflow", "reason": "other" }])).await;
+    api.succeeded("fine").await;
+    let (second, third) = (first.plus(Duration::from_secs(1)), first.plus(Duration::from_secs(2)));
+    let group = |status: &str, reason: &str, runs: u64, first_at, last_at| {
+        json!({ "status": status, "workflowType": "test", "reason": reason, "runs": runs, "firstAt": first_at,
+                "lastAt": last_at })
+    };
+    let expected = [
+        group("failed", "defect", 3, second, second),
+        group("failed", "other", 2, second, third),
+        group("blocked", "smtp-refused", 2, first, first),
+    ];
+    let found = api.get("/v1/domains/default/failures").await.json(200);
+    assert_eq!(found, json!({ "failures": expected, "truncated": false }));
+    api.get("/v1/domains/nowhere/failures").await.problem(404, "unknown-domain");
+}
+
+#[tokio::test]
+async fn groups_of_failures_beyond_the_limit_are_left_out() {
+    let api = Api::open().await;
+    for (count, is_cut) in [(100, false), (101, true)] {
+        let id = format!("f{count}");
+        let missing = if count == 100 { 0..100 } else { 100..101 };
+        for number in missing {
+            api.start(&format!("{id}-{number}")).await;
+            api.decide(json!([{ "type": "FailWorkflow", "reason": format!("reason {number}") }])).await;
+        }
+        let found = api.get("/v1/domains/default/failures").await.json(200);
+        assert_eq!(found["failures"].as_array().unwrap().len(), 100);
+        assert_eq!(found["truncated"], is_cut);
+    }
+}

@@ -55,6 +55,7 @@ async fn the_document_names_these_calls() {
         "get /v1/domains/{domain}/batches",
         "get /v1/domains/{domain}/batches/{id}",
         "get /v1/domains/{domain}/changes",
+        "get /v1/domains/{domain}/failures",
         "get /v1/domains/{domain}/late-runs",
         "get /v1/domains/{domain}/limit-groups",
         "get /v1/domains/{domain}/limit-groups/{group}",

@@ -457,6 +457,7 @@ async fn a_batch_is_tried_created_stopped_and_deleted() {
     shell.ok(&format!("batch delete {id}"));
     assert!(shell.refused(&format!("batch show {id}")).contains("unknown-batch"));
 
+    assert!(shell.ok("workflow failures").starts_with(" runs") || shell.ok("workflow failures").is_empty());
     let ids = shell.scratch.0.join("ids");
     std::fs::write(&ids, "w0\n\nlost\n").unwrap();
     let refused = shell.ok(&format!("batch create terminate --ids {} --wait --quiet", ids.display()));

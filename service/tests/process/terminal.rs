@@ -100,6 +100,7 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
         "history nobody",
         "query nobody what",
         "update nobody what",
+        "workflow failures",
         "batch list",
         "batch create cancel --dry-run",
         batch_show.as_str(),

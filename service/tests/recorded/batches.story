@@ -26,6 +26,8 @@ POST ./workflows
 
 {"workflowId": "v", "workflowType": "order", "taskList": "deciders"}
 ---
+GET ./failures
+---
 POST ./batches
 
 {"operation": {"type": "retry-activities"}, "filter": {"status": "blocked", "type": "order"}, "dryRun": true}

@@ -83,9 +83,9 @@ impl Transition {
 }
 
 impl Transition {
-    /// Retries all activities that are blocked or wait for their next attempt. Activities that a runner holds, and those
-    /// that cannot be retried, are left unchanged. With a `failure_reason`, so are those whose last failure has another
-    /// reason.
+    /// Retries all activities that are blocked or wait for their next attempt. Activities that a runner holds, and
+    /// those that cannot be retried, are left unchanged. With a `failure_reason`, so are those whose last failure has
+    /// another reason.
     pub(crate) fn retry_activities(
         &mut self,
         failure_reason: Option<&str>,

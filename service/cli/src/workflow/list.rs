@@ -5,7 +5,7 @@ use client::Filter;
 use client::body::Listed;
 use history::RunCondition;
 
-use crate::{Done, Failed, Target, print_json, print_rows};
+use crate::{Done, Failed, Target, note, print_json, print_rows};
 
 /// Order of a list of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -165,6 +165,24 @@ pub(super) async fn list(filter: &Filter, most: usize, json: bool, target: &Targ
             [started, status, run.workflow_type, run.workflow_id, run_id, tags, reason.unwrap_or_default()]
         }),
     )
+}
+
+pub(super) async fn failures(json: bool, target: &Target) -> Done {
+    let found = target.client()?.failures().await?;
+    if json {
+        return print_json(&found);
+    }
+    print_rows(
+        ["runs", "status", "type", "first", "last", "reason"],
+        found.failures.into_iter().map(|it| {
+            let (first, last) = (it.first_at.to_string(), it.last_at.to_string());
+            [it.runs.to_string(), it.status, it.workflow_type, first, last, it.reason.unwrap_or_default()]
+        }),
+    )?;
+    if found.truncated {
+        note("not all runs were examined; the numbers are lower bounds");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -157,7 +157,8 @@ impl Registry {
         self.change_domain(name, change).await
     }
 
-    /// Deletes a deprecated domain that has no runs, no schedules and no open batches, together with its registered types.
+    /// Deletes a deprecated domain that has no runs, no schedules and no open batches, together with its registered
+    /// types.
     ///
     /// # Errors
     ///

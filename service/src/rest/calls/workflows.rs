@@ -3,7 +3,7 @@
 use client::body;
 
 use super::super::document::{CallTable, Doc};
-use super::super::{describe, history, queries, updates, workflows};
+use super::super::{describe, failures, history, queries, updates, workflows};
 use super::codes::{ETAG, NO_RUN, NO_START, NO_WRITE, QUERY_ETAG};
 use crate::access::{CallEffect as E, Level as L};
 
@@ -33,6 +33,13 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Reader,
             workflows::count,
             Doc::of("countWorkflows", "Count runs").answers::<body::Count>(200, "Number of runs."),
+        )
+        .get(
+            "/v1/domains/{domain}/failures",
+            L::Reader,
+            failures::list,
+            Doc::of("listFailures", "Group the failures of blocked and failed runs by workflow type and reason")
+                .answers::<body::Failures>(200, "Groups of failures."),
         )
         .get(
             "/v1/domains/{domain}/workflows/{id}",

@@ -102,7 +102,8 @@ impl Refusal {
             Self::DomainInUse { .. } => row(
                 409,
                 "domain-in-use",
-                "deprecate it, delete its schedules and open batches, delete its runs or wait for their retention, then retry",
+                "deprecate it, delete its schedules and open batches, delete its runs or wait for their retention, \
+                 then retry",
             ),
             Self::LimitExceeded { .. } => row(409, "limit-exceeded", "use or change an existing one, or delete one"),
             Self::TypeExists { .. } => row(409, "type-exists", "use the existing type, or register another version"),

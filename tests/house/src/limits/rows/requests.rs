@@ -324,6 +324,31 @@ pub(super) const PAGES: Section = Section {
             ..ROW
         },
         Row {
+            what: "Blocked runs that are grouped by failure",
+            per: "request",
+            constant: "service/engine/src/views/failures.rs BLOCKED_READ_MAX",
+            beyond: "`truncated: true`",
+            why: "1,000 blocked runs take too long for a test",
+            ..ROW
+        },
+        Row {
+            what: "Failed runs that are grouped by failure",
+            per: "request",
+            constant: "service/engine/src/views/failures.rs FAILED_READ_MAX",
+            beyond: "`truncated: true`",
+            why: "10,000 failed runs take too long for a test",
+            ..ROW
+        },
+        Row {
+            what: "Groups of failures",
+            per: "response",
+            constant: "service/engine/src/views/failures.rs GROUPS_MAX",
+            beyond: "`truncated: true`",
+            tried_in: "service/tests/http/batches.rs",
+            test: "groups_of_failures_beyond_the_limit_are_left_out",
+            ..ROW
+        },
+        Row {
             what: "Next times of a schedule",
             per: "response",
             constant: "service/src/rest/schedules.rs NEXT_MAX",
