@@ -50,18 +50,26 @@ pub struct Failures {
 
 /// Groups under construction, by blocked or not, workflow type and reason.
 #[derive(Default)]
-struct FailureGroups(BTreeMap<(bool, String, Option<String>), (u64, Timestamp, Timestamp)>);
+struct FailureGroups(BTreeMap<(bool, String, Option<String>), GroupTotals>);
+
+/// Number of runs of a group, and the times of its first and last failure.
+struct GroupTotals {
+    runs: u64,
+    first_at: Timestamp,
+    last_at: Timestamp,
+}
 
 impl FailureGroups {
     fn add(&mut self, is_blocked: bool, workflow_type: &str, reason: Option<&str>, at: Timestamp) {
         let key = (is_blocked, workflow_type.to_owned(), reason.map(str::to_owned));
-        let (runs, first, last) = self.0.entry(key).or_insert((0, at, at));
-        *runs += 1;
-        (*first, *last) = ((*first).min(at), (*last).max(at));
+        let totals = self.0.entry(key).or_insert(GroupTotals { runs: 0, first_at: at, last_at: at });
+        totals.runs += 1;
+        (totals.first_at, totals.last_at) = (totals.first_at.min(at), totals.last_at.max(at));
     }
 
     fn finish(self) -> Vec<FailureGroup> {
-        let group = |((is_blocked, workflow_type, reason), (runs, first_at, last_at))| {
+        let group = |((is_blocked, workflow_type, reason), totals)| {
+            let GroupTotals { runs, first_at, last_at } = totals;
             let condition = if is_blocked { RunCondition::Blocked } else { RunCondition::Closed(Status::Failed) };
             FailureGroup { condition, workflow_type, reason, runs, first_at, last_at }
         };
