@@ -59,7 +59,7 @@ pub struct Plan {
     pub hosts: bool,
     /// Way in which polls end if they get no task.
     pub waits: Waits,
-    /// True if the task list has limits, which an operator changes, and runs have concurrency keys. There is one node at
+    /// True if the task list has limits, which an operator changes, and runs have concurrency keys. One node exists at
     /// a time: before it is replaced, it dies, as a process does.
     pub limits: bool,
     /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end, an
