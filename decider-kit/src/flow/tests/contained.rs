@@ -39,7 +39,7 @@ fn a_later_deadlock_is_detected_when_it_happens() {
     service.start("flow", "1", &());
     let ended = catch_unwind(AssertUnwindSafe(|| service.finish("1"))).unwrap_err();
     let message = baton_client::shutdown::panic_message(&*ended);
-    assert!(message.contains("the decider gives the turn back: the flow is deadlocked"), "{message}");
+    assert!(message.contains("the decider returned the turn: the flow is deadlocked"), "{message}");
 }
 
 #[test]
