@@ -13,9 +13,8 @@ use crate::time::Duration;
 
 /// Retry policy of an activity or workflow.
 ///
-/// The delay before the second attempt is [`initial_interval`](Self::initial_interval). Each further delay is
-/// [`backoff_coefficient`](Self::backoff_coefficient) times the previous delay, up to
-/// [`maximum_interval`](Self::maximum_interval).
+/// The delay before the second attempt is `initial_interval`. Each further delay is `backoff_coefficient` times the
+/// previous delay, up to `maximum_interval`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -40,7 +40,7 @@ fn all() -> Vec<FormatNumber> {
         form("heads", &numbers::HEADS),
         form("states", &history::codec::FORMAT),
         form("events", &history::codec::EVENTS),
-        form("own records", &numbers::RECORDS),
+        form("service records", &numbers::RECORDS),
         form("tokens", &numbers::TOKENS),
         form("messages of nodes", &numbers::MESSAGES),
         form("REST", &service::api::REST_VERSION),

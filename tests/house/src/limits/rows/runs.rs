@@ -188,7 +188,7 @@ pub(super) const TURNS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Names of existing queries in a decider's error for an unknown query",
+            what: "Query names that a decider lists in its error for an unknown query",
             per: "query",
             constant: "history/src/limits.rs KNOWN_QUERIES_MAX",
             beyond: "further names are dropped",
