@@ -342,3 +342,7 @@ pub const SCHEDULE_LOOK_MAX: Duration = Duration::from_secs(600);
 
 /// Maximum number of attempts of one poll. Chosen: a small number, because each attempt lists all earlier attempts.
 pub const POLL_ATTEMPTS_MAX: u32 = 32;
+
+/// Maximum number of concurrency keys with separate limits on a task list. Our choice: the settings of all lists of a
+/// domain are one record in the store, and in memory.
+pub const LIMITED_KEYS_MAX: usize = 100;

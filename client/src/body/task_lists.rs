@@ -1,6 +1,7 @@
 //! Bodies of task lists: their limits, pauses, waiting tasks and pollers.
 
-use history::{EventId, Factor, Timestamp};
+use history::limits::LIMITED_KEYS_MAX;
+use history::{EventId, Factor, Timestamp, bounded};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -15,7 +16,12 @@ bodies! {@request
         /// Limits of the tasks of each concurrency key that `limits` does not name.
         per_key: Option<SetTaskLimits>,
         /// Limits and weights of single concurrency keys. At most 100.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            deserialize_with = "bounded::list::<LIMITED_KEYS_MAX, _, _>"
+        )]
+        #[at_most(LIMITED_KEYS_MAX)]
         limits: Vec<SetKeyLimits>,
         /// Name of the limit group to which the list belongs. The lists of a group share its limits.
         group: Option<String>,

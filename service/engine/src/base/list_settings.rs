@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use history::limits::LIMITED_KEYS_MAX;
 use history::{Factor, Fault, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +12,6 @@ pub const LISTS_WITH_SETTINGS_MAX: usize = 200;
 
 /// Maximum number of groups of a domain. Our choice, as for [`LISTS_WITH_SETTINGS_MAX`].
 pub const LIMIT_GROUPS_MAX: usize = 50;
-
-/// Maximum number of keys of a list with separate limits. Our choice, as for [`LISTS_WITH_SETTINGS_MAX`]. All other
-/// keys have the limits of `perKey`.
-pub const LIMITED_KEYS_MAX: usize = 100;
 
 /// Maximum of `maxRunning`. Our choice: as many tasks are counted in memory.
 pub const MAX_RUNNING_MAX: u32 = 100_000;

@@ -139,7 +139,7 @@ pub(super) const LIMITS: Section = Section {
         Row {
             what: "Keys with separate limits",
             per: "task list",
-            constant: "service/engine/src/base/list_settings.rs LIMITED_KEYS_MAX",
+            constant: "history/src/limits.rs LIMITED_KEYS_MAX",
             beyond: "400 `invalid-field`",
             tried_in: "service/tests/http/list_limits.rs",
             test: "invalid_limits_are_refused_and_those_at_the_edge_are_not",
