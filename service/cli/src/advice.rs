@@ -190,18 +190,18 @@ fn of_others(code: &str) -> Option<&'static str> {
         }
         "type-exists" => "use the existing type, or register another version",
         "type-in-use" => "deprecate it first",
-        "schedule-exists" => "choose another id, or delete this one first",
+        "schedule-exists" => "choose another id, or delete the existing schedule first",
         "unknown-batch" => "`baton batch list` shows those that there are; completed ones are kept for 30 days",
         "batch-running" => "`baton batch stop` stops it; or wait until it is completed",
         "batch-completed" => "nothing is left to do; create another batch for more runs",
-        "unknown-schedule" => "`baton schedule list` shows those that there are",
+        "unknown-schedule" => "`baton schedule list` lists the schedules",
         "unknown-limit-group" => "`baton limit-group set` creates a group, `baton limit-group list` shows all of them",
         "limit-group-in-use" => "first replace the limits of its task lists with `baton task-list limit`",
         "task-list-already-paused" => "nothing to do; `baton task-list resume` resumes it",
         "task-list-not-paused" => "nothing to do",
         "task-list-settings-with-nodes" => "limit the runners instead: let fewer of them poll at once",
-        "limit-exceeded" => "use or change one of those that there are",
-        "audit-log-disabled" => "start the service with --audit-log to have one",
+        "limit-exceeded" => "use or change an existing one, or delete one",
+        "audit-log-disabled" => "start the service with --audit-log",
         _ => return None,
     })
 }

@@ -64,7 +64,7 @@ async fn a_running_service_is_backed_up_and_restored() {
     let said = output_of(&["backup", "verify", &archive]);
     let row: Vec<_> = said.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!((row[0], row[3]), ("1", "8"), "{said}");
-    assert!(said.ends_with("every file is whole\n"), "{said}");
+    assert!(said.ends_with("all files are intact\n"), "{said}");
     assert!(refused(&["restore", &archive, "--data-dir", &data]).contains("in use by process"));
     service.kill();
     assert!(refused(&["restore", &archive, "--data-dir", &data]).contains("contains a store"));

@@ -106,7 +106,7 @@ async fn doctor_reports_a_low_disk_and_a_missing_credential() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     let rows: Vec<_> = said.lines().filter(|line| line.trim_start().starts_with("disk")).collect();
-    assert!(matches!(rows[..], [row] if row.contains("failing") && row.contains("no run can be started")), "{said}");
+    assert!(matches!(rows[..], [row] if row.contains("failing") && row.contains("new runs are refused")), "{said}");
     drop(service);
 
     let config = scratch.0.join("baton.toml");

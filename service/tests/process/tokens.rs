@@ -44,7 +44,7 @@ async fn changed_keys_in_a_file_are_reloaded_and_invalid_ones_never() {
         .output()
         .unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains("give another token of its issuer with --secret-file"), "{said}");
+    assert!(said.contains("use another token of the issuer with --secret-file"), "{said}");
     assert!(!said.contains(&new), "{said}");
 
     write(&keys, &jwks(&[&second]));
