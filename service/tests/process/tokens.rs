@@ -57,7 +57,7 @@ async fn changed_keys_in_a_file_are_reloaded_and_invalid_ones_never() {
     assert_eq!((status(&service, &old).await, status(&service, &new).await), (401, 200));
     let log = std::fs::read_to_string(scratch.0.join("log")).unwrap();
     assert!(log.contains("issuer `corp`") && log.contains("not a JSON Web Key Set"), "{log}");
-    assert!(log.contains("its key does not belong to this issuer"), "the log has the reason: {log}");
+    assert!(log.contains("its key is not a key of this issuer"), "the log has the reason: {log}");
     assert!(!log.contains(&old) && !log.contains(&new), "the log has no token: {log}");
     // A key file that is added to the configuration is watched, too.
     let others = scratch.0.join("others.json");
