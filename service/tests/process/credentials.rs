@@ -224,7 +224,7 @@ async fn credentials_are_created_listed_and_revoked_at_runtime() {
     refused(&config, &["revoke", "ops", "--secret", &prefix(&first)], 1, "has no secret");
     refused(&config, &["revoke", "ops"], 1, "this is the last credential");
     refused(&config, &["revoke", "nobody"], 1, "unknown credential `nobody`");
-    refused(&config, &["new", "ops", "--metrics"], 2, "what it may do stands in the file");
+    refused(&config, &["new", "ops", "--metrics"], 2, "its permissions are in the file");
     refused(&config, &["new", "other"], 2, "has no permissions");
     let (third, _) = credential(&config, &["new", "other", "--operator", "--expires", "1h"]);
     until("another credential", async || status(&service, third.trim_end()).await == 200).await;
