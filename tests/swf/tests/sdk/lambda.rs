@@ -134,7 +134,7 @@ async fn an_endpoint_is_posted_the_input_and_answers_the_result() {
         (
             "long",
             "LambdaFunctionFailed { scheduled_event_id: 5, started_event_id: 6, reason: \"ResultTooLarge\", \
-             details: \"the result has 32769 characters, at most 32768 are taken\" }",
+             details: \"the result has 32769 characters, at most 32768 are allowed\" }",
         ),
     ];
     for (name, closed) in cases {
