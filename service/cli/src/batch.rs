@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::described::shown;
 use super::options::word;
+use super::paged::all_pages;
 use super::workflow::{STATUSES, standing};
 use super::{
     Done, Failed, Identity, Progress, Quiet, Target, print_json, print_line, print_rows, print_text, read_input,
@@ -291,15 +292,11 @@ impl BatchCommand {
 
 async fn list(json: bool, target: &Target) -> Done {
     let client = target.client()?;
-    let (mut found, mut page) = (Vec::new(), None);
-    loop {
+    let found = all_pages(async |page: Option<String>| {
         let read = client.batches(None, page.as_deref()).await?;
-        found.extend(read.batches);
-        page = read.next_page;
-        if page.is_none() {
-            break;
-        }
-    }
+        Ok((read.batches, read.next_page))
+    })
+    .await?;
     if json {
         return print_json(&found);
     }

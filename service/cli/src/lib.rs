@@ -27,6 +27,7 @@ mod limits;
 mod man;
 mod moved;
 mod options;
+mod paged;
 mod progress;
 mod query;
 mod report;

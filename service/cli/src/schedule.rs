@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::described::shown;
 use super::options::word;
+use super::paged::all_pages;
 use super::{Done, Failed, Target, print_json, print_line, print_rows, print_text, read_input};
 
 #[derive(Debug, Subcommand)]
@@ -221,15 +222,11 @@ impl ScheduleCommand {
 
 async fn list(json: bool, target: &Target) -> Done {
     let client = target.client()?;
-    let (mut found, mut page) = (Vec::new(), None);
-    loop {
+    let found = all_pages(async |page: Option<String>| {
         let read = client.schedules(None, page.as_deref()).await?;
-        found.extend(read.schedules);
-        page = read.next_page;
-        if page.is_none() {
-            break;
-        }
-    }
+        Ok((read.schedules, read.next_page))
+    })
+    .await?;
     if json {
         return print_json(&found);
     }

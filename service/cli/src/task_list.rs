@@ -10,6 +10,7 @@ use client::body::{
 use super::described::shown;
 use super::limit_group::{LimitOptions, StartsPerSecond, per_second};
 use super::limits::{behind, limits, phrase, rate};
+use super::paged::all_pages;
 use super::{Done, Failed, Identity, Target, print_json, print_rows, print_text};
 
 #[derive(Debug, Subcommand)]
@@ -160,15 +161,11 @@ impl TaskListCommand {
 
 async fn list(json: bool, target: &Target) -> Done {
     let client = target.client()?;
-    let (mut found, mut page) = (Vec::new(), None);
-    loop {
+    let found = all_pages(async |page: Option<String>| {
         let read = client.task_lists(None, page.as_deref()).await?;
-        found.extend(read.task_lists);
-        page = read.next_page;
-        if page.is_none() {
-            break;
-        }
-    }
+        Ok((read.task_lists, read.next_page))
+    })
+    .await?;
     if json {
         return print_json(&found);
     }

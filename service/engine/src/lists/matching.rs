@@ -598,7 +598,7 @@ impl Matching {
         slots
             .into_iter()
             .flat_map(|slot| {
-                let freed = self.lock_limiter().returned_slots(slot);
+                let freed = self.lock_limiter().give_back(slot);
                 self.readmit(freed)
             })
             .collect()

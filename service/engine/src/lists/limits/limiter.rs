@@ -434,7 +434,7 @@ impl Limiter {
     }
 
     /// Frees a slot whose task did not start. The slot of a task that has started stays.
-    pub(crate) fn returned_slots(&mut self, slot: SlotKey) -> Freed {
+    pub(crate) fn give_back(&mut self, slot: SlotKey) -> Freed {
         if self.slots.get(&slot).is_some_and(|held| held.has_started) { Freed::default() } else { self.free(slot) }
     }
 
