@@ -193,6 +193,8 @@ async fn runs_move_to_another_service_with_the_documented_commands() {
     // A request whose response is late is repeated, and finds the run that it has imported.
     let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert_eq!((counts.len(), counts.iter().sum()), (2, 40), "{said}");
+    let orders = new.client().domain("orders").count(&Filter::default()).await.unwrap();
+    assert_eq!(orders.count, 40, "each run is imported once");
     new.kill();
     let data = scratch.0.join("new/data");
     assert!(there.output_of(&format!("baton fsck --data-dir {}", data.display())).starts_with("all runs are valid: "));
