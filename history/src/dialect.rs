@@ -28,7 +28,7 @@ pub fn lambda_id(activity_id: &str) -> Option<&str> {
     activity_id.strip_prefix(LAMBDA_LIST)
 }
 
-/// Additional settings of an SWF run.
+/// Additional settings of a run that was started over SWF's protocol.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -75,7 +75,8 @@ impl Default for SwfLimits {
     }
 }
 
-/// Settings of the successor of an SWF run. The successor inherits none of them from this run.
+/// Settings of the successor of a run that was started over SWF's protocol. The successor inherits none of these
+/// settings from this run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -103,7 +103,7 @@ impl<'b, C> Decode<'b, C> for NamedRun {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum ReusePolicy {
-    /// Allowed only if the newest run with the workflow id did not close with success. The default.
+    /// The start is allowed only if the newest run with the workflow id did not close with success. The default.
     #[default]
     #[n(0)]
     AllowDuplicateFailedOnly,

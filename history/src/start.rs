@@ -179,7 +179,7 @@ pub struct Start {
     pub identity: Option<String>,
     /// Idempotency key of the request.
     pub key: Option<RequestKey>,
-    /// Event of the parent that started the run, if it is a child.
+    /// Event in the parent's history that started the run, if the run is a child.
     pub parent: Option<Origin>,
     /// Schedule that started the run.
     pub schedule: Option<Scheduled>,

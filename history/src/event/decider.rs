@@ -23,7 +23,7 @@ pub struct DeciderScheduled {
     /// Longest time from this event to DeciderStarted; unlimited when absent.
     #[n(2)]
     pub schedule_to_start: Option<Duration>,
-    /// Number of the attempt: 1, plus the number of consecutive turns before it that failed or timed out.
+    /// Number of the attempt: 1, plus the number of consecutive turns before this turn that failed or timed out.
     #[n(3)]
     pub attempt: u32,
     /// Earliest time at which a decider gets the turn. Turns that keep failing are retried with increasing delays.
@@ -60,7 +60,7 @@ pub struct DeciderCompleted {
     /// Id of the turn's DeciderStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Payload that the decider gets back with its next turn.
+    /// Payload that the decider gets with the next turn of the run.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub context: Option<Payload>,

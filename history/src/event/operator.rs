@@ -29,7 +29,8 @@ pub struct ActivityPaused {
     /// Outcome of the last attempt, if retries were exhausted.
     #[n(4)]
     pub last_failure: Option<LastFailure>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -49,7 +50,8 @@ pub struct ActivityResumed {
     /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -69,7 +71,8 @@ pub struct ActivityRetried {
     /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -99,7 +102,8 @@ pub struct ActivityOptionsChanged {
     /// Reason, for people.
     #[n(5)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
