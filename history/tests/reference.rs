@@ -233,7 +233,7 @@ fn effects() -> BTreeMap<&'static str, &'static str> {
 fn reference() -> String {
     let mut text = String::new();
     let mut done = BTreeSet::new();
-    text += "## All decisions\n\n`?` marks a field that may be absent. The service refuses a decision with an unknown field.\n\n";
+    text += "## All decisions\n\n`?` marks a field that may be absent. Decisions with unknown fields are refused.\n\n";
     let (mut decisions, variants) = Reference::of::<Decision>();
     let names: Vec<_> = variants.iter().map(|variant| decisions.variant(variant).0).collect();
     assert_eq!(names, Decision::NAMES);
