@@ -67,13 +67,13 @@ decisions! {
     StartTimer;
     /// Cancel an open timer.
     CancelTimer;
-    /// Record a marker.
+    /// Record a marker, which is a value in the history.
     RecordMarker;
-    /// Start a child.
+    /// Start a child, which is another run with this run as its parent.
     StartChild;
     /// Send a signal to another run.
     SignalExternal;
-    /// Ask another run to cancel.
+    /// Send a cancel request to another run.
     CancelExternal;
     /// Close the run as successful. A decision that closes the run must be the last decision of its turn.
     SucceedWorkflow;
@@ -224,7 +224,7 @@ pub struct StartChild {
     pub tags: Vec<String>,
     /// Time for which the child stays readable after its close. When absent, the retention of this run.
     pub retention: Option<Duration>,
-    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
+    /// Policy that decides whether the child may be started if a closed run has the same workflow id.
     #[serde(default)]
     pub reuse_policy: ReusePolicy,
     /// Effect on the child if this run closes before the child.
@@ -292,7 +292,7 @@ pub struct CancelExternal {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SucceedWorkflow {
-    /// Result, at most 256 KiB.
+    /// Result of the run, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
     /// If `true`, closes the run even if new events were recorded after this turn started.
@@ -325,7 +325,7 @@ pub struct FailWorkflow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelWorkflow {
-    /// Details, at most 256 KiB.
+    /// Details of the cancellation, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// If `true`, closes the run even if new events were recorded after this turn started.

@@ -38,7 +38,7 @@ pub struct SwfRun {
     /// its children continue.
     #[n(0)]
     pub child_policy: ChildPolicy,
-    /// Priority of the run's turns on the task list: higher first; 0 when absent.
+    /// Priority of the run's turns on the task list, which hands out tasks of a higher priority first; 0 when absent.
     #[n(1)]
     pub task_priority: Option<i32>,
     /// Role of the run's Lambda tasks.

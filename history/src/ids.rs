@@ -97,7 +97,7 @@ impl<'b, C> Decode<'b, C> for NamedRun {
     }
 }
 
-/// Policy for a start whose workflow id was used by a closed run.
+/// Policy that decides whether a run may be started if a closed run has the same workflow id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

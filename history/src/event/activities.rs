@@ -21,14 +21,14 @@ pub struct ActivityScheduled {
     /// Activity type.
     #[n(1)]
     pub activity_type: String,
-    /// Task list that runners poll.
+    /// Task list on which the activity waits for a runner.
     #[n(2)]
     pub task_list: String,
     /// Input for the runner.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Timeouts.
+    /// Timeouts of the activity.
     #[n(4)]
     #[serde(default)]
     pub timeouts: ActivityTimeouts,
@@ -41,7 +41,7 @@ pub struct ActivityScheduled {
     /// Text from the decision, which the service stored for later use by the decider.
     #[n(7)]
     pub control: Option<String>,
-    /// Priority on the task list: higher first; 0 when absent.
+    /// Priority on the task list, which hands out tasks of a higher priority first. 0 when absent.
     #[n(8)]
     pub task_priority: Option<i32>,
     /// Concurrency key for the limits of the task list; the run's key when absent.
@@ -54,7 +54,7 @@ pub struct ActivityScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduleFailed {
-    /// Id chosen by the decider.
+    /// Activity id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
     /// Activity type.
@@ -113,7 +113,7 @@ pub struct ActivitySuccess {
     /// Id of the activity's ActivityStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Result.
+    /// Result of the activity.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
@@ -257,7 +257,7 @@ pub enum ActivityNotStartedCause {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancel {
-    /// Id chosen by the decider.
+    /// Activity id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
     /// Id of the activity's ActivityScheduled event.
@@ -273,7 +273,7 @@ pub struct ActivityTaskCancel {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancelFailed {
-    /// Id chosen by the decider.
+    /// Activity id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
     /// Cause, for programs.

@@ -52,7 +52,7 @@ pub struct ChildScheduled {
     /// Time for which the child stays readable after its close.
     #[n(9)]
     pub retention: Duration,
-    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
+    /// Policy that decides whether the child may be started if a closed run has the same workflow id.
     #[n(10)]
     pub reuse_policy: ReusePolicy,
     /// Effect on the child if the parent closes before the child.

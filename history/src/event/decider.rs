@@ -29,7 +29,7 @@ pub struct DeciderScheduled {
     /// Earliest time at which a decider gets the turn. Turns that keep failing are retried with increasing delays.
     #[n(4)]
     pub not_before: Option<Timestamp>,
-    /// Priority on the task list: higher first; 0 when absent.
+    /// Priority on the task list, which hands out tasks of a higher priority first. 0 when absent.
     #[n(5)]
     pub task_priority: Option<i32>,
 }
@@ -80,7 +80,7 @@ pub struct DeciderCompleted {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnList {
-    /// Task list.
+    /// Task list on which later turns wait.
     #[n(0)]
     pub task_list: String,
     /// Longest time from DeciderScheduled to DeciderStarted on this list. If a turn exceeds this time or its

@@ -86,14 +86,14 @@ pub struct ActivityOptionsChanged {
     /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Task list that runners poll.
+    /// Task list of the activity after the change.
     #[n(1)]
     pub task_list: String,
-    /// Timeouts.
+    /// Timeouts of the activity after the change.
     #[n(2)]
     #[serde(default)]
     pub timeouts: ActivityTimeouts,
-    /// Retry policy; no retries when absent.
+    /// Retry policy of the activity after the change. When absent, the activity is not retried.
     #[n(3)]
     pub retry: Option<RetryPolicy>,
     /// Identity of the operator.

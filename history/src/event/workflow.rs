@@ -89,8 +89,8 @@ pub struct WorkflowStarted {
     /// SWF settings, present if the run was started over SWF's protocol.
     #[n(20)]
     pub swf: Option<SwfRun>,
-    /// Priority of the run's turns on the task list: higher first; 0 when absent. In runs over SWF's protocol, the
-    /// priority is in `swf` instead.
+    /// Priority of the run's turns on the task list, which hands out tasks of a higher priority first; 0 when absent.
+    /// In runs over SWF's protocol, the priority is in `swf` instead.
     #[n(21)]
     pub task_priority: Option<i32>,
     /// W3C `traceparent` of the trace that the run belongs to: the trace of the caller, or a new one if the caller sent
@@ -225,7 +225,7 @@ pub struct WorkflowTerminated {
     /// Reason, for people.
     #[n(0)]
     pub reason: Option<String>,
-    /// Details, for people and programs.
+    /// Details of the termination, for people and programs.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
