@@ -273,7 +273,7 @@ impl Decisions {
         self.push(ContinueAsNew { input: Some(payload(input)), ..ContinueAsNew::default() })
     }
 
-    /// Forces the preceding closing decision: the run closes even if events have arrived that this turn has not seen.
+    /// Forces the preceding closing decision: the run closes even if new events were recorded after this turn started.
     pub fn force(mut self) -> Self {
         match self.decisions.last_mut() {
             Some(Decision::SucceedWorkflow(it)) => it.force = true,

@@ -61,21 +61,21 @@ macro_rules! decisions {
 decisions! {
     /// Schedule an activity for a runner.
     ScheduleActivity;
-    /// Ask an open activity to stop.
+    /// Request the cancellation of an open activity.
     CancelActivity;
     /// Set a timer.
     StartTimer;
     /// Cancel an open timer.
     CancelTimer;
-    /// Record a marker.
+    /// Record a marker, which is a value in the history.
     RecordMarker;
-    /// Start a child.
+    /// Start a child, which is another run with this run as its parent.
     StartChild;
     /// Send a signal to another run.
     SignalExternal;
-    /// Ask another run to cancel.
+    /// Send a cancel request to another run.
     CancelExternal;
-    /// Close the run as successful. Every closing decision must be the last decision of its turn.
+    /// Close the run as successful. A decision that closes the run must be the last decision of its turn.
     SucceedWorkflow;
     /// Close the run as failed.
     FailWorkflow;
@@ -101,23 +101,27 @@ pub struct ScheduleActivity {
     pub activity_id: String,
     /// Activity type. 1 to 256 characters.
     pub activity_type: String,
-    /// Task list that runners poll. When absent, the list of the activity type or, if the type sets none, of the run.
+    /// Task list on which the activity waits for a runner. When absent, the default task list of the activity type or,
+    /// if the type has none, the task list of the run.
     pub task_list: Option<String>,
     /// Input for the runner, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Timeouts. An absent timeout has the default of the activity type or, if the type sets none, of the run.
+    /// Timeouts of the activity. For an absent timeout, the default of the activity type applies or, if the type has
+    /// none, the default of the run.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
-    /// Retry policy after a failure or timeout; no retries when absent.
+    /// Retry policy of the activity. When absent, the activity is not retried.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
+    /// Text that the service stores with the event for later use by the decider. At most 128 KiB.
     pub control: Option<String>,
-    /// Priority on the task list: higher first. When absent, the priority of the activity type, or 0.
+    /// Priority of the activity. Its task list hands out tasks of a higher priority first. When absent, the priority of
+    /// the activity type, or 0.
     pub task_priority: Option<i32>,
-    /// Concurrency key, for example a customer: the task list may limit how many tasks of one key run at once, and
-    /// serves the keys in turn. The run's key when absent. 1 to 256 characters.
+    /// Concurrency key, for example the name of a customer. The task list can limit how many tasks with the same key
+    /// run at once, and it hands out the tasks of different keys in rotation. When absent, the key of the run. 1 to 256
+    /// characters.
     pub concurrency_key: Option<String>,
 }
 
@@ -141,7 +145,7 @@ pub struct StartTimer {
     pub timer_id: String,
     /// Time until the timer expires, at most ten years. With zero, the timer expires at once.
     pub after: Duration,
-    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
+    /// Text that the service stores with the event for later use by the decider. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -185,8 +189,9 @@ pub struct SwfSettings {
 }
 
 /// Starts a child: a separate run in the same domain whose outcome is reported to this run. The child starts exactly
-/// once, or a failure with its cause is recorded. An absent task list, turn timeout, activity timeout or retention has
-/// the default of the workflow type or, if the type sets none, this run's value.
+/// once, or a failure with its cause is recorded. If the task list or the timeout `decider_start_to_close` is absent,
+/// the default of the workflow type applies or, if the type has none, the value of this run. If another timeout of
+/// turns or activities, the retention or the concurrency key is absent, the value of this run applies.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -196,42 +201,45 @@ pub struct StartChild {
     pub workflow_id: String,
     /// Workflow type of the child. 1 to 256 characters.
     pub workflow_type: String,
-    /// Task list of the child's deciders; this run's when absent.
+    /// Task list of the child's deciders. When absent, the default of the child's workflow type or, if the type has
+    /// none, the task list of this run.
     pub task_list: Option<String>,
     /// Input of the child, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Longest time from the start to the close. When absent, the default of the workflow type, or one year.
+    /// Longest time from the start to the close of the child, including all of its successors. When absent, the default
+    /// of the child's workflow type, or one year.
     pub execution_timeout: Option<Duration>,
-    /// Longest time from DeciderStarted to the decider's answer; this run's when absent.
+    /// Longest time from DeciderStarted to the decider's answer in a turn of the child. When absent, the default of the
+    /// child's workflow type or, if the type has none, the value of this run.
     pub decider_start_to_close: Option<Duration>,
-    /// Longest time from DeciderScheduled to DeciderStarted.
+    /// Longest time from DeciderScheduled to DeciderStarted in a turn of the child. When absent, the value of this run.
     pub decider_schedule_to_start: Option<Duration>,
-    /// Default timeouts of the child's activities.
+    /// Default timeouts of the child's activities. For an absent timeout, the value of this run applies.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub activity_timeouts: ActivityTimeouts,
     /// Tags, at most five.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
-    /// Time for which the child stays readable after its close; this run's when absent.
+    /// Time for which the child stays readable after its close. When absent, the retention of this run.
     pub retention: Option<Duration>,
-    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
+    /// Policy that decides whether the child may be started if a closed run has the same workflow id.
     #[serde(default)]
     pub reuse_policy: ReusePolicy,
-    /// Policy applied to the child if this run closes first.
+    /// Effect on the child if this run closes before the child.
     #[serde(default)]
     pub child_policy: ChildPolicy,
     /// Longest time from the start to the close of a single run of the child; unlimited when absent. Each retry
     /// and each successor gets the full time.
     pub run_timeout: Option<Duration>,
-    /// Retry policy after a failure or timeout; no retries when absent. Only the outcome of the last attempt is
-    /// reported to this run.
+    /// Retry policy of the child. When absent, the child is not retried. This run gets an event only for the outcome of
+    /// the last attempt.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
+    /// Text that the service stores with the event for later use by the decider. At most 128 KiB.
     pub control: Option<String>,
-    /// Concurrency key of the child's tasks; this run's key when absent. 1 to 256 characters.
+    /// Concurrency key of the child's tasks. When absent, the key of this run. 1 to 256 characters.
     pub concurrency_key: Option<String>,
     /// Additional settings, only in runs over SWF's protocol.
     #[serde(skip)]
@@ -256,7 +264,7 @@ pub struct SignalExternal {
     /// Payload of the signal, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
+    /// Text that the service stores with the event for later use by the decider. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -274,7 +282,7 @@ pub struct CancelExternal {
     pub run_id: Option<NamedRun>,
     /// Reason, for people. At most 256 characters.
     pub reason: Option<String>,
-    /// Text that the decider stores with the event, for its own use. At most 128 KiB.
+    /// Text that the service stores with the event for later use by the decider. At most 128 KiB.
     pub control: Option<String>,
 }
 
@@ -284,10 +292,10 @@ pub struct CancelExternal {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SucceedWorkflow {
-    /// Result, at most 256 KiB.
+    /// Result of the run, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// If `true`, closes the run even if events have arrived that this turn has not seen.
+    /// If `true`, closes the run even if new events were recorded after this turn started.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -306,7 +314,7 @@ pub struct FailWorkflow {
     /// Failure details, for people and programs. At most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// If `true`, closes the run even if events have arrived that this turn has not seen.
+    /// If `true`, closes the run even if new events were recorded after this turn started.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -317,10 +325,10 @@ pub struct FailWorkflow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelWorkflow {
-    /// Details, at most 256 KiB.
+    /// Details of the cancellation, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// If `true`, closes the run even if events have arrived that this turn has not seen.
+    /// If `true`, closes the run even if new events were recorded after this turn started.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -332,18 +340,18 @@ pub struct CancelWorkflow {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContinueAsNew {
-    /// Input of the new run, at most 256 KiB; none when absent.
+    /// Input of the new run, at most 256 KiB. When absent, the new run has no input.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Workflow type of the new run; this run's when absent.
+    /// Workflow type of the new run. When absent, the workflow type of this run.
     pub workflow_type: Option<String>,
-    /// Task list of the new run's deciders; this run's when absent.
+    /// Task list of the new run's deciders. When absent, the task list of this run's start.
     pub task_list: Option<String>,
-    /// Tags of the new run; this run's when absent.
+    /// Tags of the new run. When absent, the tags of this run.
     #[serde(default, deserialize_with = "bounded::optional_list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Option<Vec<String>>,
-    /// If `true`, closes the run even if events have arrived that this turn has not seen.
+    /// If `true`, closes the run even if new events were recorded after this turn started.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// Additional settings, only in runs over SWF's protocol.
@@ -356,7 +364,7 @@ pub struct ContinueAsNew {
 pub struct Closing {
     /// Kind of close.
     pub decision: CloseDecision,
-    /// True if the run closes even if events have arrived that the turn has not seen.
+    /// True if the run closes even if new events were recorded after the turn started.
     pub is_forced: bool,
 }
 

@@ -28,7 +28,7 @@ pub fn lambda_id(activity_id: &str) -> Option<&str> {
     activity_id.strip_prefix(LAMBDA_LIST)
 }
 
-/// Additional settings of an SWF run.
+/// Additional settings of a run that was started over SWF's protocol.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -38,7 +38,7 @@ pub struct SwfRun {
     /// its children continue.
     #[n(0)]
     pub child_policy: ChildPolicy,
-    /// Priority of the run's turns on the task list: higher first; 0 when absent.
+    /// Priority of the run's turns on the task list, which hands out tasks of a higher priority first; 0 when absent.
     #[n(1)]
     pub task_priority: Option<i32>,
     /// Role of the run's Lambda tasks.
@@ -75,7 +75,8 @@ impl Default for SwfLimits {
     }
 }
 
-/// Settings of the successor of an SWF run. The successor inherits none of them from this run.
+/// Settings of the successor of a run that was started over SWF's protocol. The successor inherits none of these
+/// settings from this run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

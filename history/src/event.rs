@@ -248,7 +248,7 @@ catalogue! {
     4 WorkflowTimedOut Service news quiet;
     /// A caller, a reset, the parent's child policy or a limit terminated the run. This is the last event of the run.
     5 WorkflowTerminated External news quiet;
-    /// A decision to close the run failed, usually because events had arrived that its turn had not seen.
+    /// A decision to close the run failed, usually because new events had been recorded after its turn started.
     6 WorkflowCloseFailed Decider news schedules;
     /// A caller or another run asked to cancel the run. The decider chooses how to react.
     7 WorkflowCancelRequested External news schedules;
@@ -272,7 +272,7 @@ catalogue! {
     16 ActivitySuccess Activity news schedules;
     /// The runner reported a failure.
     17 ActivityFailed Activity news schedules;
-    /// The runner stopped on request, or the activity was canceled before it started.
+    /// The runner canceled the activity on request, or the activity was canceled before it started.
     18 ActivityCanceled Activity news schedules;
     /// The runner did not complete the activity in time.
     19 ActivityTimedOut Service news schedules;
@@ -328,13 +328,14 @@ catalogue! {
     53 ExternalCancelDelivered Service news schedules;
     /// The cancel request could not be delivered to the other run.
     54 ExternalCancelFailed Decider news schedules;
-    /// A decider accepted an update. A rejected update leaves no event.
+    /// A decider accepted an update. For a rejected update, no event is recorded.
     55 UpdateAccepted Decider news quiet;
     /// The update succeeded. The event contains its result.
     56 UpdateCompleted Decider news quiet;
-    /// The update was accepted and later failed.
+    /// An accepted update failed.
     57 UpdateFailed Decider news quiet;
-    /// An activity was paused by an operator, or because all attempts allowed by its retry policy failed.
+    /// An operator paused an activity, or the service paused it because all attempts that its retry policy allows have
+    /// failed.
     60 ActivityPaused External bookkeeping quiet;
     /// An operator resumed a paused activity.
     61 ActivityResumed External bookkeeping quiet;
@@ -342,7 +343,7 @@ catalogue! {
     62 ActivityRetried External bookkeeping quiet;
     /// An operator changed the timeouts, retry policy or task list of an open activity.
     63 ActivityOptionsChanged External bookkeeping quiet boxed;
-    /// An operator paused the run. While it is paused, its tasks are not handed out.
+    /// An operator paused the run. While the run is paused, the service hands out none of its tasks.
     64 WorkflowPaused External bookkeeping quiet;
     /// An operator resumed a paused run.
     65 WorkflowResumed External bookkeeping quiet;

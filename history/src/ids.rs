@@ -97,13 +97,13 @@ impl<'b, C> Decode<'b, C> for NamedRun {
     }
 }
 
-/// Policy for a start whose workflow id was used by a closed run.
+/// Policy that decides whether a run may be started if a closed run has the same workflow id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum ReusePolicy {
-    /// Allowed only if the newest run with the workflow id did not close with success. The default.
+    /// The start is allowed only if the newest run with the workflow id did not close with success. The default.
     #[default]
     #[n(0)]
     AllowDuplicateFailedOnly,

@@ -13,8 +13,8 @@ use crate::time::Duration;
 
 /// Retry policy of an activity or workflow.
 ///
-/// The delay before the second attempt is `initial_interval`. Each further delay is `backoff_coefficient` times the
-/// previous delay, up to `maximum_interval`.
+/// The delay before the second attempt is the initial interval. Each further delay is the previous delay times the
+/// backoff coefficient, up to the maximum interval.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -23,10 +23,10 @@ pub struct RetryPolicy {
     /// Delay before the second attempt; more than zero. One second when absent.
     #[n(0)]
     pub initial_interval: Duration,
-    /// Factor by which each delay grows; with 1, all delays are equal. Two when absent.
+    /// Ratio of each delay to the previous delay; with 1, all delays are equal. Two when absent.
     #[n(1)]
     pub backoff_coefficient: Factor,
-    /// Longest delay; a hundred times the first delay when absent.
+    /// Longest delay. When absent, a hundred times the initial interval.
     #[n(2)]
     pub maximum_interval: Option<Duration>,
     /// Maximum number of attempts, at least 1; unlimited when absent.

@@ -41,7 +41,7 @@ pub struct Scheduled {
     /// Id of the schedule.
     #[n(0)]
     pub schedule_id: String,
-    /// Number of the action: 1, 2, 3, …
+    /// Number of the schedule's action that started the run: 1, 2, 3, …
     #[n(1)]
     pub action: u64,
     /// Time specified by the schedule, without jitter. For a manually requested action, the time of the request.

@@ -60,8 +60,8 @@ pub struct StartWorkflow {
     pub tags: Vec<String>,
     /// Time for which the run stays readable after its close. When absent, the domain's retention.
     pub retention: Option<Duration>,
-    /// Policy that decides whether the workflow id may be used again after a run with this id has closed. When
-    /// absent, it may be used again only if the earlier run did not succeed.
+    /// Policy that decides whether the run may be started if a closed run has the same workflow id. When absent, the
+    /// start is allowed only if the closed run did not succeed.
     pub reuse_policy: Option<ReusePolicy>,
     /// Behavior if a run with this workflow id is open; `fail` when absent, or `use-existing` if there is a `signal`.
     pub conflict_policy: Option<ConflictPolicy>,
@@ -161,7 +161,7 @@ pub struct Start {
     pub tags: Vec<String>,
     /// Time for which the run stays readable after its close.
     pub retention: Duration,
-    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
+    /// Policy that decides whether the run may be started if a closed run has the same workflow id.
     pub reuse_policy: ReusePolicy,
     /// Behavior if a run with this workflow id is open.
     pub conflict_policy: ConflictPolicy,
@@ -179,7 +179,7 @@ pub struct Start {
     pub identity: Option<String>,
     /// Idempotency key of the request.
     pub key: Option<RequestKey>,
-    /// Event of the parent that started the run, if it is a child.
+    /// Event in the parent's history that started the run, if the run is a child.
     pub parent: Option<Origin>,
     /// Schedule that started the run.
     pub schedule: Option<Scheduled>,

@@ -233,7 +233,7 @@ fn effects() -> BTreeMap<&'static str, &'static str> {
 fn reference() -> String {
     let mut text = String::new();
     let mut done = BTreeSet::new();
-    text += "## All decisions\n\n`?` marks a field that may be absent. Unknown fields are refused.\n\n";
+    text += "## All decisions\n\n`?` marks a field that may be absent. Decisions with unknown fields are refused.\n\n";
     let (mut decisions, variants) = Reference::of::<Decision>();
     let names: Vec<_> = variants.iter().map(|variant| decisions.variant(variant).0).collect();
     assert_eq!(names, Decision::NAMES);
@@ -245,10 +245,11 @@ fn reference() -> String {
         writeln!(text, "### {name}\n\n{described}\n\n```json\n{example}\n```\n").unwrap();
         text += &decisions.table(&fields);
     }
-    let intro = "Every event has `id` (1, 2, 3, …), `timestamp` and `type`. The first event of a request with an \
-                 idempotency key also has `requestKey`. If credentials are configured, `by` is [the name of the \
-                 caller's credential](access.md#callers-in-events). `?` marks a field that may be absent. *A turn \
-                 follows* means that the service schedules a turn after the event, if the run has no waiting turn.";
+    let intro = "Every event has `id` (1, 2, 3, …), `timestamp` and `type`. If a request has an idempotency key, the \
+                 first event that it records also has `requestKey`. If credentials are configured, `by` is [the name \
+                 of the caller's credential](access.md#callers-in-events). `?` marks a field that may be absent. *A \
+                 turn follows* means that the service schedules a turn after the event, if the run has no waiting \
+                 turn.";
     writeln!(text, "## All events\n\n{}\n", wrapped(intro)).unwrap();
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();

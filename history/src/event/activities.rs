@@ -21,14 +21,14 @@ pub struct ActivityScheduled {
     /// Activity type.
     #[n(1)]
     pub activity_type: String,
-    /// Task list that runners poll.
+    /// Task list on which the activity waits for a runner.
     #[n(2)]
     pub task_list: String,
     /// Input for the runner.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Timeouts.
+    /// Timeouts of the activity.
     #[n(4)]
     #[serde(default)]
     pub timeouts: ActivityTimeouts,
@@ -38,10 +38,10 @@ pub struct ActivityScheduled {
     /// Retry policy. When absent, the activity is not retried.
     #[n(6)]
     pub retry: Option<RetryPolicy>,
-    /// Text that the decider stored with the event, for its own use.
+    /// Text from the decision, which the service stored for later use by the decider.
     #[n(7)]
     pub control: Option<String>,
-    /// Priority on the task list: higher first; 0 when absent.
+    /// Priority on the task list, which hands out tasks of a higher priority first. 0 when absent.
     #[n(8)]
     pub task_priority: Option<i32>,
     /// Concurrency key for the limits of the task list; the run's key when absent.
@@ -54,7 +54,7 @@ pub struct ActivityScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduleFailed {
-    /// Id chosen by the decider.
+    /// Activity id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
     /// Activity type.
@@ -95,7 +95,8 @@ pub struct ActivityStarted {
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -112,14 +113,15 @@ pub struct ActivitySuccess {
     /// Id of the activity's ActivityStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Result.
+    /// Result of the activity.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// Operator that completed the activity manually; absent if the runner did.
+    /// Operator that completed the activity manually; absent if the runner completed it.
     #[n(3)]
     pub operator: Option<OperatorAction>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -147,16 +149,17 @@ pub struct ActivityFailed {
     #[n(4)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub non_retryable: bool,
-    /// Operator that failed the activity manually; absent if the runner did.
+    /// Operator that marked the activity as failed manually; absent if the runner reported the failure.
     #[n(5)]
     pub operator: Option<OperatorAction>,
-    /// True if `reason` was sent as an empty string, false if it was not sent. Both occur only in runs started over
-    /// SWF's protocol.
+    /// True if an empty string was sent as `reason` over SWF's protocol. If `reason` is empty and this field is absent,
+    /// no `reason` was sent.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_empty_reason: bool,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -180,7 +183,8 @@ pub struct ActivityCanceled {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -211,7 +215,8 @@ pub struct ActivityTimedOut {
     /// Outcome of the latest attempt, if the activity was waiting for a retry.
     #[n(5)]
     pub last_failure: Option<LastFailure>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -231,7 +236,8 @@ pub struct ActivityScheduledTimeout {
     /// Reason why no runner may take the activity; absent if the timeout expired.
     #[n(2)]
     pub cause: Option<ActivityNotStartedCause>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -251,7 +257,7 @@ pub enum ActivityNotStartedCause {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancel {
-    /// Id chosen by the decider.
+    /// Activity id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
     /// Id of the activity's ActivityScheduled event.
@@ -267,7 +273,7 @@ pub struct ActivityTaskCancel {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancelFailed {
-    /// Id chosen by the decider.
+    /// Activity id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
     /// Cause, for programs.
@@ -342,7 +348,7 @@ pub enum ActivityTimeout {
     /// The time from ActivityScheduled to the result was too long, whether or not the activity had started.
     #[n(1)]
     ScheduleToClose,
-    /// The time since the last heartbeat, or since the start, was too long.
+    /// The time since the last heartbeat, or since ActivityStarted if there was no heartbeat, was too long.
     #[n(2)]
     Heartbeat,
 }
@@ -400,7 +406,7 @@ pub enum ActivityScheduleFailedCause {
     OperationNotPermitted,
 }
 
-/// Reason why an activity could not be asked to stop.
+/// Reason why the cancellation of an activity could not be requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
@@ -413,7 +419,7 @@ pub enum ActivityTaskCancelFailedCause {
     OperationNotPermitted,
 }
 
-/// Outcome of an attempt that failed or timed out and was followed by another attempt.
+/// Failure or timeout of an earlier attempt of an activity.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

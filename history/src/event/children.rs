@@ -52,10 +52,10 @@ pub struct ChildScheduled {
     /// Time for which the child stays readable after its close.
     #[n(9)]
     pub retention: Duration,
-    /// Policy that decides whether the workflow id may be used again after a run with this id has closed.
+    /// Policy that decides whether the child may be started if a closed run has the same workflow id.
     #[n(10)]
     pub reuse_policy: ReusePolicy,
-    /// Policy applied to the child if the parent closes first.
+    /// Effect on the child if the parent closes before the child.
     #[n(11)]
     pub child_policy: ChildPolicy,
     /// Id of the DeciderCompleted event of the turn that made the decision.
@@ -64,10 +64,10 @@ pub struct ChildScheduled {
     /// Longest time from the first turn to the close of a single run of the child; unlimited when absent.
     #[n(13)]
     pub run_timeout: Option<Duration>,
-    /// Retry policy after a failure or timeout. When absent, the child is not retried.
+    /// Retry policy of the child. When absent, the child is not retried.
     #[n(14)]
     pub retry: Option<RetryPolicy>,
-    /// Text that the decider stored with the event, for its own use.
+    /// Text from the decision, which the service stored for later use by the decider.
     #[n(15)]
     pub control: Option<String>,
     /// SWF settings of the child. Only in runs over SWF's protocol.
@@ -99,7 +99,7 @@ pub struct ChildScheduleFailed {
     /// Workflow type of the child, present if there is no ChildScheduled event.
     #[n(4)]
     pub workflow_type: Option<String>,
-    /// Text that the decider stored with its decision. Present if there is no ChildScheduled event.
+    /// Text from the decision. Present only if there is no ChildScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -218,8 +218,8 @@ pub struct ChildFailed {
     #[n(5)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// True if `reason` was sent as an empty string, false if it was not sent. Both occur only in runs started over
-    /// SWF's protocol.
+    /// True if an empty string was sent as `reason` over SWF's protocol. If `reason` is empty and this field is absent,
+    /// no `reason` was sent.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

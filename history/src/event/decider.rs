@@ -23,13 +23,13 @@ pub struct DeciderScheduled {
     /// Longest time from this event to DeciderStarted; unlimited when absent.
     #[n(2)]
     pub schedule_to_start: Option<Duration>,
-    /// Number of the attempt: 1, plus the number of consecutive turns before it that failed or timed out.
+    /// Number of the attempt: 1, plus the number of consecutive turns before this turn that failed or timed out.
     #[n(3)]
     pub attempt: u32,
     /// Earliest time at which a decider gets the turn. Turns that keep failing are retried with increasing delays.
     #[n(4)]
     pub not_before: Option<Timestamp>,
-    /// Priority on the task list: higher first; 0 when absent.
+    /// Priority on the task list, which hands out tasks of a higher priority first. 0 when absent.
     #[n(5)]
     pub task_priority: Option<i32>,
 }
@@ -60,7 +60,7 @@ pub struct DeciderCompleted {
     /// Id of the turn's DeciderStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Payload that the decider gets back with its next turn.
+    /// Payload that the decider gets with the next turn of the run.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub context: Option<Payload>,
@@ -80,7 +80,7 @@ pub struct DeciderCompleted {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnList {
-    /// Task list.
+    /// Task list on which later turns wait.
     #[n(0)]
     pub task_list: String,
     /// Longest time from DeciderScheduled to DeciderStarted on this list. If a turn exceeds this time or its

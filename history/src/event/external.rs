@@ -10,8 +10,8 @@ use super::EventId;
 use crate::ids::NamedRun;
 use crate::payload::{self, Payload};
 
-/// Event of another run that caused a request to this run. It identifies the request, so that each request is recorded
-/// only once.
+/// Event in the history of another run that caused a request to this run. The event identifies the request, so that the
+/// service records each request only once.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -50,7 +50,7 @@ pub struct ExternalSignalScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(4)]
     pub decision_event_id: EventId,
-    /// Text that the decider stored with the event, for its own use.
+    /// Text from the decision, which the service stored for later use by the decider.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -93,7 +93,7 @@ pub struct ExternalSignalFailed {
     /// Run id given by the decider, present if there is no ExternalSignalScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// Text that the decider stored with its decision. Present if there is no ExternalSignalScheduled event.
+    /// Text from the decision. Present only if there is no ExternalSignalScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
@@ -116,7 +116,7 @@ pub struct ExternalCancelScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// Text that the decider stored with the event, for its own use.
+    /// Text from the decision, which the service stored for later use by the decider.
     #[n(4)]
     pub control: Option<String>,
 }
@@ -159,7 +159,7 @@ pub struct ExternalCancelFailed {
     /// Run id given by the decider, present if there is no ExternalCancelScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// Text that the decider stored with its decision. Present if there is no ExternalCancelScheduled event.
+    /// Text from the decision. Present only if there is no ExternalCancelScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }

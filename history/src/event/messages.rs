@@ -24,10 +24,10 @@ pub struct Signal {
     /// Identity of the sender.
     #[n(2)]
     pub identity: Option<String>,
-    /// Event of another run that sent the signal; absent if an application sent it.
+    /// Event in the history of the run that sent the signal; absent if an application sent the signal.
     #[n(3)]
     pub origin: Option<Origin>,
-    /// The sender's W3C `traceparent`. The run keeps its own trace.
+    /// W3C `traceparent` of the sender of the signal. The run stays in the trace in which it was started.
     #[n(4)]
     pub traceparent: Option<Traceparent>,
 }

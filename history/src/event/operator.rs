@@ -29,7 +29,8 @@ pub struct ActivityPaused {
     /// Outcome of the last attempt, if retries were exhausted.
     #[n(4)]
     pub last_failure: Option<LastFailure>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -49,7 +50,8 @@ pub struct ActivityResumed {
     /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -69,7 +71,8 @@ pub struct ActivityRetried {
     /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -83,14 +86,14 @@ pub struct ActivityOptionsChanged {
     /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Task list that runners poll.
+    /// Task list of the activity after the change.
     #[n(1)]
     pub task_list: String,
-    /// Timeouts.
+    /// Timeouts of the activity after the change.
     #[n(2)]
     #[serde(default)]
     pub timeouts: ActivityTimeouts,
-    /// Retry policy; no retries when absent.
+    /// Retry policy of the activity after the change. When absent, the activity is not retried.
     #[n(3)]
     pub retry: Option<RetryPolicy>,
     /// Identity of the operator.
@@ -99,7 +102,8 @@ pub struct ActivityOptionsChanged {
     /// Reason, for people.
     #[n(5)]
     pub reason: Option<String>,
-    /// Activity id chosen by the decider. The REST API adds it when the event is read; it is not stored.
+    /// Activity id chosen by the decider. The stored event does not contain this id; the REST API adds it to the
+    /// response.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }

@@ -13,18 +13,18 @@ use super::EventId;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowReset {
-    /// Run id of the other run. The events of the other run up to `eventId` are also the first events of this run,
-    /// except that event 1 contains this run's ids.
+    /// Run id of the run whose history was copied. The copied events, up to `eventId`, are the first events of this
+    /// run, except that event 1 contains the ids of this run.
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
     /// Id of the last copied event.
     #[n(1)]
     pub event_id: EventId,
-    /// Workflow id of the other run, if it differs from this run's.
+    /// Workflow id of the run whose history was copied, if it differs from the workflow id of this run.
     #[n(2)]
     pub workflow_id: Option<String>,
-    /// Treatment of signals that the other run received after `eventId`.
+    /// Treatment of signals and cancel requests that the other run received after `eventId`.
     #[n(3)]
     pub signals: LaterSignals,
     /// Identity of the operator.
@@ -35,7 +35,7 @@ pub struct WorkflowReset {
     pub reason: Option<String>,
 }
 
-/// Reset that terminates this run: id of the new run, and the part of a history that the new run copies.
+/// Reset that terminates this run: the id of the new run, and the events that the new run copies from a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +44,7 @@ pub struct ResetPlan {
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub new_run_id: Uuid,
-    /// Run id of the run whose history the new run copies. It may be an earlier run than the terminated run.
+    /// Run id of the run whose history the new run copies. This may be the terminated run or an earlier run.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,

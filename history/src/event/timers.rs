@@ -22,7 +22,7 @@ pub struct TimerScheduled {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
-    /// Text that the decider stored with the event, for its own use.
+    /// Text from the decision, which the service stored for later use by the decider.
     #[n(3)]
     pub control: Option<String>,
 }

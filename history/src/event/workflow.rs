@@ -62,7 +62,7 @@ pub struct WorkflowStarted {
     /// Delay before the first turn. The execution timeout counts from the end of the delay.
     #[n(12)]
     pub start_after: Option<Duration>,
-    /// Event of the parent that started the run, if it is a child.
+    /// Event in the parent's history that started the run, if the run is a child.
     #[n(13)]
     pub parent: Option<Origin>,
     /// Longest time from the first turn to the close of this run; unlimited when absent.
@@ -71,16 +71,16 @@ pub struct WorkflowStarted {
     /// Id of the run that this run continues.
     #[cbor(n(15), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub continued_from: Option<Uuid>,
-    /// Time from which the execution timeout counts. When absent, it counts from the earliest time of this run's first
-    /// turn.
+    /// Time from which the execution timeout counts. When absent, the timeout counts from the earliest time of this
+    /// run's first turn.
     #[n(16)]
     pub execution_from: Option<Timestamp>,
     /// Retry policy: after a failure or timeout, a new run makes another attempt. Without a policy, the run is not
     /// retried.
     #[n(17)]
     pub retry: Option<RetryPolicy>,
-    /// Number of the attempt made by this run (1, 2, 3, …), if there is a retry policy. `continuedFrom` is the run of
-    /// the previous attempt.
+    /// Number of the attempt made by this run (1, 2, 3, …), if the run has a retry policy. `continuedFrom` is the id of
+    /// the run that made the previous attempt.
     #[n(18)]
     pub attempt: Option<u32>,
     /// Schedule that started this run, or that started an earlier run that this run continues.
@@ -89,8 +89,8 @@ pub struct WorkflowStarted {
     /// SWF settings, present if the run was started over SWF's protocol.
     #[n(20)]
     pub swf: Option<SwfRun>,
-    /// Priority of the run's turns on the task list: higher first; 0 when absent. In runs over SWF's protocol, the
-    /// priority is in `swf` instead.
+    /// Priority of the run's turns on the task list, which hands out tasks of a higher priority first; 0 when absent.
+    /// In runs over SWF's protocol, the priority is in `swf` instead.
     #[n(21)]
     pub task_priority: Option<i32>,
     /// W3C `traceparent` of the trace that the run belongs to: the trace of the caller, or a new one if the caller sent
@@ -100,7 +100,8 @@ pub struct WorkflowStarted {
     /// W3C `tracestate`, with data of the tracing vendors. At most 512 bytes.
     #[n(23)]
     pub tracestate: Option<String>,
-    /// Concurrency key of the run's turns, and of its activities that have no own key, for the limits of task lists.
+    /// Concurrency key of the run's turns, and of its activities without a separate key. Task lists can limit how many
+    /// tasks with the same key run at once.
     #[n(24)]
     pub concurrency_key: Option<String>,
 }
@@ -136,14 +137,14 @@ pub struct WorkflowFailed {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
-    /// Id of the new run that makes the next attempt; absent if the retry policy allows none.
+    /// Id of the new run that makes the next attempt; absent if there is no next attempt.
     #[cbor(n(3), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
     /// Earliest time of the first turn of the new run.
     #[n(4)]
     pub next_attempt_at: Option<Timestamp>,
-    /// True if `reason` was sent as an empty string, false if it was not sent. Both occur only in runs started over
-    /// SWF's protocol.
+    /// True if an empty string was sent as `reason` over SWF's protocol. If `reason` is empty and this field is absent,
+    /// no `reason` was sent.
     #[n(5)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -207,7 +208,7 @@ pub struct WorkflowTimedOut {
     /// Timeout that expired.
     #[n(0)]
     pub timeout: WorkflowTimeout,
-    /// Id of the new run that makes the next attempt; absent if the retry policy allows none.
+    /// Id of the new run that makes the next attempt; absent if there is no next attempt.
     #[cbor(n(1), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
     /// Earliest time of the first turn of the new run.
@@ -224,14 +225,15 @@ pub struct WorkflowTerminated {
     /// Reason, for people.
     #[n(0)]
     pub reason: Option<String>,
-    /// Details, for people and programs.
+    /// Details of the termination, for people and programs.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
     /// Identity of the caller.
     #[n(2)]
     pub identity: Option<String>,
-    /// Event of the parent that started this run. Present if this run was terminated because the parent closed.
+    /// Event in the parent's history that started this run. Present if this run was terminated because the parent
+    /// closed.
     #[n(3)]
     pub origin: Option<Origin>,
     /// Child policy used instead of the run's own policy. Only in runs over SWF's protocol.
@@ -283,7 +285,8 @@ pub struct WorkflowCancelRequested {
     /// Identity of the caller.
     #[n(1)]
     pub identity: Option<String>,
-    /// Event of the run that requested the cancellation; absent if an application requested it.
+    /// Event in the history of the run that requested the cancellation; absent if an application requested the
+    /// cancellation.
     #[n(2)]
     pub origin: Option<Origin>,
     /// True if the first turn was delayed (by `startAfter`, or by the backoff of a retry) and this request made it
@@ -332,7 +335,7 @@ pub enum CloseDecision {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum CloseFailedCause {
-    /// Events had arrived that the turn had not seen.
+    /// New events had been recorded after the turn started.
     #[n(0)]
     UnhandledEvents,
     /// The workflow type of the new run is deprecated. Only in runs over SWF's protocol.

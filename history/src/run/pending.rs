@@ -230,7 +230,7 @@ pub struct PendingChild {
     /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(1)]
     pub decision_event_id: EventId,
-    /// Policy applied to the child if this run closes first.
+    /// Effect on the child if this run closes before the child.
     #[n(2)]
     pub policy: ChildPolicy,
     /// Id of the ChildStarted event.
