@@ -248,9 +248,10 @@ pub(super) const LOAD: Section = Section {
         },
     ],
     notes: &["If a control group limits the memory of the process, the limit for the bytes in flight is a quarter of \
-         the memory limit, but between the lowest limit and the default in the table. The memory for recently used \
-         runs, and the memory for commits that are not yet in the store's tables, are then at most a twelfth of the \
-         memory limit each. The service never refuses an answer to a task because too many requests wait."],
+         the memory limit. It is never below the lowest limit in the table, and never above the default in the table. \
+         The memory for recently used runs is then at most a twelfth of the memory limit, and so is the memory for \
+         commits that are not yet in the store's tables. The service never refuses an answer to a task because too \
+         many requests wait."],
 };
 
 pub(super) const PAGES: Section = Section {

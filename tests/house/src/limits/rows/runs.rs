@@ -348,12 +348,12 @@ pub(super) const RUN: Section = Section {
         },
     ],
     notes: &[
-        "The history of a run may have any number of events and bytes. There is one exception: a run that was started \
-         over the SWF protocol with `--swf-limits` is terminated when it exceeds the number of events in [SWF \
+        "The history of a run may have any number of events and bytes. There is one exception: with `--swf-limits`, \
+         the service terminates a run over the SWF protocol that exceeds the number of events in [SWF \
          protocol](#swf-protocol).",
-        "When an item, such as an activity or a timer, is opened, the service reserves space in the state of the run \
-         for every outcome of the item. Therefore a run whose state is full still accepts results, expiring timers \
-         and signals.",
+        "When an item, such as an activity or a timer, is opened, the service reserves space for every outcome of the \
+         item in the state of the run. Therefore a run whose state is full still accepts results, expiring timers and \
+         signals.",
     ],
 };
 
