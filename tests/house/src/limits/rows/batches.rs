@@ -74,7 +74,7 @@ pub(super) const BATCHES: Section = Section {
             what: "Attempts to perform the operation on a run, if the service cannot record it",
             per: "run of a batch",
             constant: "history/src/limits.rs BATCH_ATTEMPTS_MAX",
-            beyond: "counted as refused",
+            beyond: "the run is counted as refused",
             tried_in: "history/src/batch/tests.rs",
             test: "an_unavailable_run_is_tried_again_up_to_the_limit",
             ..ROW

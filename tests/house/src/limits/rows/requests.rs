@@ -47,7 +47,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory for the parsed lists and maps of a body, as a multiple of the maximum body of the call",
+            what: "Memory for lists and maps of a parsed body, as a multiple of the call's maximum body size",
             per: "request",
             constant: "service/src/http/body.rs LISTS_PER_BYTE_MAX",
             beyond: "413 `too-large`",

@@ -128,7 +128,7 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Default time after which a missed time is no longer caught up",
+            what: "Default age up to which a schedule still acts for a missed time",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_CATCH_UP_DEFAULT",
             unit: Unit::Time,

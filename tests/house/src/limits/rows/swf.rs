@@ -15,7 +15,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory for the parsed members of a request, as a multiple of the maximum body of the operation",
+            what: "Memory for members of a parsed request, as a multiple of the operation's maximum body size",
             per: "request",
             constant: "service/src/swf.rs MEMBERS_PER_BYTE_MAX",
             beyond: "`RequestEntityTooLarge`",
@@ -35,7 +35,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Role for Lambda functions",
+            what: "Length of the role for Lambda functions",
             per: "run",
             constant: "history/src/limits.rs LAMBDA_ROLE_CHARS_MAX",
             unit: Unit::Characters,
@@ -154,7 +154,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Runs that a count returns",
+            what: "Highest number that a count of runs or tasks returns",
             per: "request",
             constant: "service/src/swf/visibility.rs COUNTED_MAX",
             beyond: "`truncated: true`",
