@@ -144,7 +144,7 @@ pub(super) const RECORDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Lines of the service log per minute for each kind of message (per hour for messages about the clock)",
+            what: "Lines of the service log per minute for one kind of message (per hour for messages about the clock)",
             per: "process",
             constant: "service/engine/src/base/notices/kinds.rs KIND_LINES_MAX",
             beyond: "further messages are counted in one line",

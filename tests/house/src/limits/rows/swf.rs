@@ -154,7 +154,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Highest number that a count of runs or tasks returns",
+            what: "Highest number that a count of runs returns",
             per: "request",
             constant: "service/src/swf/visibility.rs COUNTED_MAX",
             beyond: "`truncated: true`",
