@@ -34,7 +34,7 @@ pub(super) const BATCHES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Pace, in runs per second",
+            what: "Pace of a batch, in runs per second",
             per: "batch",
             constant: "history/src/limits.rs BATCH_PACE_MAX",
             beyond: "400 `invalid-field`",
@@ -92,7 +92,7 @@ pub(super) const BATCHES: Section = Section {
             what: "Runs that are examined to estimate the number of runs of a batch",
             per: "request",
             constant: "service/engine/src/batches.rs ESTIMATE_EXAMINED_MAX",
-            beyond: "`truncated: true`, `estimateTruncated: true`",
+            beyond: "further runs are not examined; `truncated: true`, `estimateTruncated: true`",
             why: "100,000 runs in a store take too long for a test",
             ..ROW
         },

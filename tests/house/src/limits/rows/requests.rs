@@ -6,7 +6,7 @@ pub(super) const BODIES: Section = Section {
     title: "Bodies and parameters",
     rows: &[
         Row {
-            what: "Body",
+            what: "Body of a request, except for the calls in the next three rows",
             per: "request",
             constant: "service/src/http/body.rs BODY_BYTES_MAX",
             unit: Unit::Bytes,
@@ -16,7 +16,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Body of a completed turn and of an exchange",
+            what: "Body of the answer that completes a turn; separately, body of an exchange",
             per: "request",
             constant: "service/src/http/body.rs TURN_BYTES_MAX",
             unit: Unit::Bytes,

@@ -105,7 +105,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Tags",
+            what: "Tags of a run",
             per: "run",
             constant: "history/src/limits.rs TAGS_MAX",
             beyond: "400 `invalid-field`",
@@ -253,7 +253,7 @@ pub(super) const RUN: Section = Section {
     title: "Open items and state of a run",
     rows: &[
         Row {
-            what: "State, including the space reserved for open items",
+            what: "Size of the state, including the space reserved for open items",
             per: "run",
             constant: "history/src/limits.rs STATE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -432,7 +432,7 @@ pub(super) const MOVING: Section = Section {
     title: "Resets, exports and imports",
     rows: &[
         Row {
-            what: "History that a reset copies",
+            what: "Size of the history that a reset copies",
             per: "run",
             constant: "history/src/limits.rs RESET_BYTES_MAX",
             unit: Unit::Bytes,
@@ -443,7 +443,7 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
         Row {
-            what: "History of an imported run",
+            what: "Size of the history of an imported run",
             per: "run",
             constant: "history/src/limits.rs IMPORTED_BYTES_MAX",
             unit: Unit::Bytes,
