@@ -21,13 +21,15 @@ pub const BEGIN: &str = "# Limits
 This page lists every limit that a caller or an operator can reach: bytes, elements, depth, time and count.
 
 * The column *Per* names the object to which a limit applies, for example each request or each run. A *process* is one
-  node. *All nodes* are the nodes of one store.
+  node. *All nodes* means all nodes of a store together.
 * If an option changes a value, the value is the default, and the option follows in parentheses.
-* The column *Beyond it* has the response or the effect if the limit is exceeded.
+* The column *Beyond it* has the response or the effect if the limit is exceeded. A response with `truncated: true` is
+  incomplete.
 
-Over REST, a request beyond a limit fails with the status and code in the table. A 413 `too-large` contains `found` and
-`max`. Limits with 429 and 503 are temporary: the response has `Retry-After`, and the clients and kits retry. Over the
-SWF protocol the same limits apply, with the exceptions in [SWF protocol](#swf-protocol).
+Over REST, a request beyond a limit fails with the status and code in the table. A 413 `too-large` contains the
+found value (`found`) and the limit (`max`). A refusal with 429 or 503 is temporary: the response has `Retry-After`, and
+the clients and kits retry. Over the SWF protocol the same limits apply, with the exceptions in [SWF
+protocol](#swf-protocol).
 ";
 
 /// All sections, in the order of the page.

@@ -6,40 +6,40 @@ pub(super) const CREDENTIALS: Section = Section {
     title: "Credentials and sessions",
     rows: &[
         Row {
-            what: "Name",
+            what: "Name of a credential",
             per: "credential",
             constant: "history/src/limits.rs CALLER_NAME_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "history/src/caller.rs",
             test: "a_name_has_a_bound_and_no_control_characters",
             ..ROW
         },
         Row {
-            what: "Secrets, signing keys and certificates",
+            what: "Secrets, signing keys and certificates of a credential",
             per: "credential",
             constant: "service/src/access/secret.rs SECRETS_MAX",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/tests/http/credentials.rs",
             test: "invalid_credentials_are_refused_by_name",
             ..ROW
         },
         Row {
-            what: "Secret in clear text in the configuration, at least",
+            what: "Minimum length of a secret in clear text in the configuration",
             per: "secret",
             constant: "service/src/access/secret.rs SECRET_CHARS_MIN",
             unit: Unit::Characters,
-            beyond: "refused at the start",
+            beyond: "with a shorter secret, the configuration is refused",
             tried_in: "service/tests/http/credentials.rs",
             test: "a_guessable_secret_is_refused_by_name",
             ..ROW
         },
         Row {
-            what: "Time before the expiry of a secret or a key from which the service warns",
+            what: "Time before the expiry of a secret or a key at which the warnings begin",
             per: "secret",
             constant: "service/src/access/secret.rs EXPIRY_WARNING",
             unit: Unit::Time,
-            beyond: "no warning",
+            beyond: "earlier, there is no warning",
             tried_in: "service/tests/http/credentials.rs",
             test: "secrets_that_expire_within_a_week_are_reported",
             ..ROW
@@ -73,7 +73,7 @@ pub(super) const CREDENTIALS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Sessions",
+            what: "Sessions of one credential",
             per: "credential",
             constant: "service/src/access/session.rs SESSIONS_OF_ONE_MAX",
             beyond: "the credential's least recently used session ends",
@@ -112,32 +112,32 @@ pub(super) const TOKENS: Section = Section {
             what: "Issuers",
             per: "process",
             constant: "service/src/access/issuer.rs ISSUERS_MAX",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/tests/http/issuers.rs",
             test: "issuers_names_and_rules_are_accepted_up_to_their_limits",
             ..ROW
         },
         Row {
-            what: "Rules",
+            what: "Rules of an issuer",
             per: "issuer",
             constant: "service/src/access/issuer.rs RULES_MAX",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/tests/http/issuers.rs",
             test: "issuers_names_and_rules_are_accepted_up_to_their_limits",
             ..ROW
         },
         Row {
-            what: "Name",
+            what: "Name of an issuer",
             per: "issuer",
             constant: "service/src/access/issuer.rs ISSUER_NAME_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/tests/http/issuers.rs",
             test: "issuers_names_and_rules_are_accepted_up_to_their_limits",
             ..ROW
         },
         Row {
-            what: "Token",
+            what: "Token in a request",
             per: "request",
             constant: "service/src/access/token.rs TOKEN_BYTES_MAX",
             unit: Unit::Bytes,
@@ -158,7 +158,7 @@ pub(super) const TOKENS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Keys",
+            what: "Keys in the key set of an issuer",
             per: "issuer",
             constant: "service/src/access/jwks.rs KEYS_MAX",
             beyond: "the key set is refused; the known keys stay in use",
@@ -167,7 +167,7 @@ pub(super) const TOKENS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Key set",
+            what: "Size of the key set of an issuer",
             per: "issuer",
             constant: "service/src/access/jwks.rs KEYS_BYTES_MAX",
             unit: Unit::Bytes,
@@ -177,17 +177,17 @@ pub(super) const TOKENS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time to fetch keys",
+            what: "Time to fetch the keys of an issuer",
             per: "issuer",
             constant: "service/src/access/remote.rs FETCH_WAIT",
             unit: Unit::Time,
-            beyond: "the known keys stay in use",
+            beyond: "the fetch fails, and the known keys stay in use",
             tried_in: "service/tests/http/issuers.rs",
             test: "known_keys_stay_while_the_issuer_fails",
             ..ROW
         },
         Row {
-            what: "Time between fetches because of an unknown key, at least",
+            what: "Minimum time between two fetches because of tokens with an unknown key",
             per: "issuer",
             constant: "service/src/access/remote.rs KEYS_REFETCH_WAIT",
             unit: Unit::Time,
@@ -214,7 +214,7 @@ pub(super) const FILES: Section = Section {
     title: "Files that the service reads",
     rows: &[
         Row {
-            what: "Certificate, key or list of authorities",
+            what: "File with a certificate, a key or a list of authorities",
             per: "file",
             constant: "service/src/tls/read.rs FILE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -239,7 +239,7 @@ pub(super) const FILES: Section = Section {
             per: "process",
             constant: "service/src/reload.rs CHECK_INTERVAL",
             unit: Unit::Time,
-            beyond: "the change is noticed",
+            beyond: "a changed file is noticed at the next check",
             tried_in: "service/src/reload.rs",
             test: "a_file_is_reloaded_only_after_its_content_changed",
             ..ROW

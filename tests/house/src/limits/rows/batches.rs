@@ -15,7 +15,7 @@ pub(super) const BATCHES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Operation, filter, reason and identity, as JSON",
+            what: "Operation, filter, reason and identity of a batch together, as JSON",
             per: "batch",
             constant: "history/src/limits.rs BATCH_BYTES_MAX",
             unit: Unit::Bytes,
@@ -25,7 +25,7 @@ pub(super) const BATCHES: Section = Section {
             ..ROW
         },
         Row {
-            what: "`workflowIds`",
+            what: "Workflow ids in `workflowIds`",
             per: "batch",
             constant: "history/src/limits.rs BATCH_IDS_MAX",
             beyond: "400 `invalid-field`",
@@ -34,7 +34,7 @@ pub(super) const BATCHES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Pace, in runs per second",
+            what: "Pace of a batch, in runs per second",
             per: "batch",
             constant: "history/src/limits.rs BATCH_PACE_MAX",
             beyond: "400 `invalid-field`",
@@ -43,19 +43,19 @@ pub(super) const BATCHES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Runs of a step",
+            what: "Runs in one step of a batch",
             per: "batch",
             constant: "history/src/limits.rs BATCH_PAGE_MAX",
-            beyond: "next step",
+            beyond: "further runs are in the next step",
             tried_in: "history/src/batch/tests.rs",
             test: "the_next_step_follows_from_the_state",
             ..ROW
         },
         Row {
-            what: "`refusals`",
+            what: "Refusals that are listed in `refusals`",
             per: "batch",
             constant: "history/src/limits.rs BATCH_REFUSALS_MAX",
-            beyond: "only counted",
+            beyond: "further refusals are only counted",
             tried_in: "history/src/batch/tests.rs",
             test: "refusals_beyond_the_limit_are_only_counted",
             ..ROW
@@ -65,16 +65,16 @@ pub(super) const BATCHES: Section = Section {
             per: "refusal",
             constant: "history/src/limits.rs BATCH_REFUSAL_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "cut",
+            beyond: "the reason is cut off",
             tried_in: "history/src/batch/tests.rs",
             test: "the_text_of_a_refusal_is_cut_at_its_limit",
             ..ROW
         },
         Row {
-            what: "Attempts while the service cannot record the operation",
+            what: "Attempts to perform the operation on a run, if the service cannot record it",
             per: "run of a batch",
             constant: "history/src/limits.rs BATCH_ATTEMPTS_MAX",
-            beyond: "counted as refused",
+            beyond: "the run is counted as refused",
             tried_in: "history/src/batch/tests.rs",
             test: "an_unavailable_run_is_tried_again_up_to_the_limit",
             ..ROW
@@ -83,16 +83,16 @@ pub(super) const BATCHES: Section = Section {
             what: "Runs that a dry run lists",
             per: "request",
             constant: "service/engine/src/batches.rs DRY_RUN_LISTED_MAX",
-            beyond: "only counted",
+            beyond: "further runs are only counted",
             tried_in: "service/tests/http/batches.rs",
             test: "a_dry_run_counts_and_lists_runs_and_changes_nothing",
             ..ROW
         },
         Row {
-            what: "Runs that an estimate of a batch looks at",
+            what: "Runs that are examined to estimate the number of runs of a batch",
             per: "request",
             constant: "service/engine/src/batches.rs ESTIMATE_EXAMINED_MAX",
-            beyond: "`truncated: true`, `estimateTruncated: true`",
+            beyond: "further runs are not examined; `truncated: true`, `estimateTruncated: true`",
             why: "100,000 runs in a store take too long for a test",
             ..ROW
         },
@@ -101,7 +101,7 @@ pub(super) const BATCHES: Section = Section {
             per: "batch",
             constant: "history/src/limits.rs BATCH_RETENTION",
             unit: Unit::Time,
-            beyond: "deleted",
+            beyond: "the batch is deleted",
             tried_in: "service/engine/tests/engine/batches.rs",
             test: "a_completed_batch_is_kept_for_thirty_days",
             ..ROW

@@ -63,7 +63,7 @@ pub(super) const CONNECTIONS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory for unfinished requests and handshakes",
+            what: "Memory for requests and TLS handshakes that have not arrived completely",
             per: "process",
             constant: "service/src/http/unfinished.rs UNFINISHED_BYTES_MAX",
             unit: Unit::Bytes,
@@ -83,7 +83,7 @@ pub(super) const CONNECTIONS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time for requests in progress when the service stops",
+            what: "Time for which a stopping service waits for requests in progress",
             per: "process",
             constant: "service/src/http/server.rs SHUTDOWN_WAIT",
             unit: Unit::Time,
@@ -94,6 +94,6 @@ pub(super) const CONNECTIONS: Section = Section {
             ..ROW
         },
     ],
-    notes: &["An idle connection takes one file descriptor. If the process has too few file descriptors for this \
-         number of connections, the service accepts fewer connections and logs their maximum number."],
+    notes: &["An idle connection takes one file descriptor. If the process has too few file descriptors for the \
+         maximum number of connections, the service accepts fewer connections and logs the reduced maximum."],
 };

@@ -15,7 +15,7 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Answers of an exchange; slots of an exchange",
+            what: "Answers in an exchange; separately, slots of an exchange",
             per: "request",
             constant: "history/src/limits.rs EXCHANGE_ANSWERS_MAX",
             beyond: "400 `invalid-field`",
@@ -24,7 +24,7 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Tasks in one line of an exchange's response",
+            what: "Bytes of the tasks in one line of an exchange's response",
             per: "response",
             constant: "service/engine/src/tasks/slots.rs EXCHANGE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -34,7 +34,7 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Token of a task",
+            what: "Length of a task token",
             per: "request",
             constant: "service/engine/src/base/token.rs TOKEN_CHARS_MAX",
             unit: Unit::Characters,
@@ -73,7 +73,7 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Tasks in flight that are counted",
+            what: "Tasks in flight that are counted for task lists",
             per: "process",
             constant: "service/engine/src/lists/in_flight.rs TASKS_MAX",
             beyond: "further tasks are not counted",
@@ -82,7 +82,7 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Waiting tasks that are listed",
+            what: "Waiting tasks that are shown in the description of a task list",
             per: "task list",
             constant: "service/engine/src/lists/report.rs TASKS_LISTED_MAX",
             beyond: "further tasks are only counted",
@@ -91,7 +91,7 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Pollers that are listed by name",
+            what: "Pollers that are named in the description of a task list",
             per: "task list",
             constant: "service/src/rest/task_lists.rs POLLERS_MAX",
             beyond: "further pollers are only counted",
@@ -100,11 +100,11 @@ pub(super) const TASKS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time for which a poller is listed after its last poll",
+            what: "Time for which a poller is shown after its last poll",
             per: "task list",
             constant: "service/engine/src/lists/pollers.rs POLLER_KEPT_FOR",
             unit: Unit::Time,
-            beyond: "the poller is no longer listed",
+            beyond: "the poller is no longer shown in the description",
             tried_in: "service/tests/http/task_lists.rs",
             test: "a_poller_is_listed_until_five_minutes_after_its_poll",
             ..ROW
@@ -112,7 +112,7 @@ pub(super) const TASKS: Section = Section {
     ],
     notes: &["The number of polls is limited only by the number of connections, by `watchers` of a quota, and over \
          the SWF protocol by `--swf-limits`. Tasks that do not fit into memory are not lost: the service reads them \
-         from the store when their list is polled."],
+         from the store when their task list is polled."],
 };
 
 pub(super) const LIMITS: Section = Section {
@@ -137,7 +137,7 @@ pub(super) const LIMITS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Keys with separate limits",
+            what: "Concurrency keys with separate limits",
             per: "task list",
             constant: "history/src/limits.rs LIMITED_KEYS_MAX",
             beyond: "400 `invalid-field`",
@@ -146,7 +146,7 @@ pub(super) const LIMITS: Section = Section {
             ..ROW
         },
         Row {
-            what: "`maxRunning`",
+            what: "`maxRunning` of a limit",
             per: "limit",
             constant: "service/engine/src/base/list_settings.rs MAX_RUNNING_MAX",
             least: "1",
@@ -156,7 +156,7 @@ pub(super) const LIMITS: Section = Section {
             ..ROW
         },
         Row {
-            what: "`perSecond` of a rate; at least 0.001",
+            what: "`perSecond` of a rate (at least 0.001)",
             per: "limit",
             constant: "service/engine/src/base/list_settings.rs PER_SECOND_MAX",
             beyond: "400 `invalid-field`",
@@ -175,7 +175,7 @@ pub(super) const LIMITS: Section = Section {
             ..ROW
         },
         Row {
-            what: "`weight` of a key",
+            what: "`weight` of a concurrency key",
             per: "key",
             constant: "service/engine/src/base/list_settings.rs KEY_WEIGHT_MAX",
             least: "1",
@@ -185,17 +185,17 @@ pub(super) const LIMITS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Keys, of those in use and of those with waiting tasks, that a description shows",
+            what: "Concurrency keys that the description of a task list shows",
             per: "task list",
             constant: "service/engine/src/lists/report.rs KEYS_SHOWN_MAX",
-            beyond: "not shown",
+            beyond: "further keys are not shown",
             tried_in: "service/tests/http/list_limits.rs",
             test: "a_list_shows_its_50_busiest_keys",
             ..ROW
         },
     ],
-    notes: &["Names of keys and groups have 1 to 256 characters. [Limit and \
-         pause a task list](limit-task-lists.md) describes the tasks."],
+    notes: &["Names of concurrency keys and limit groups have 1 to 256 characters. [Limit and pause a task \
+         list](limit-task-lists.md) describes how to set these limits."],
 };
 
 pub(super) const RIDERS: Section = Section {
@@ -230,11 +230,11 @@ pub(super) const RIDERS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Bytes of the queries in one task; separately, bytes of the updates",
+            what: "Bytes of the queries in one task; separately, bytes of the updates in one task",
             per: "turn",
             constant: "service/engine/src/riders/carrier.rs TASK_RIDER_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "further ones are handed out with a later task",
+            beyond: "further queries and updates are handed out with a later task",
             tried_in: "service/engine/src/riders/waiting/tests.rs",
             test: "a_task_takes_riders_in_order_up_to_its_bytes",
             ..ROW
@@ -249,7 +249,7 @@ pub(super) const RIDERS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time for which a rejection is remembered",
+            what: "Time for which the rejection of an update is remembered",
             per: "update",
             constant: "service/engine/src/riders/rejections.rs REJECTION_KEPT",
             unit: Unit::Time,
@@ -259,16 +259,16 @@ pub(super) const RIDERS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Details of a remembered rejection",
+            what: "Details of a rejection that is remembered",
             per: "update",
             constant: "service/engine/src/riders/rejections.rs REJECTION_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "the details are not remembered",
+            beyond: "a rejection with longer details is not remembered",
             tried_in: "service/engine/src/riders/rejections.rs",
             test: "only_rejections_with_short_details_are_remembered",
             ..ROW
         },
     ],
     notes: &["Identical queries of several callers count as one query. If a caller repeats an update with the same \
-         update id while the update waits, both requests get its answer, and they count as one update."],
+         update id while the update waits, both requests get the answer to the update, and they count as one update."],
 };

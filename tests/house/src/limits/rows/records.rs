@@ -20,7 +20,7 @@ pub(super) const RECORDS: Section = Section {
             per: "line",
             constant: "service/src/http/record.rs PATH_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "cut off",
+            beyond: "the path is cut off",
             tried_in: "service/src/http/record.rs",
             test: "a_path_and_a_value_are_kept_up_to_their_limits",
             ..ROW
@@ -49,13 +49,13 @@ pub(super) const RECORDS: Section = Section {
             per: "entry",
             constant: "service/src/audit/chain.rs NAME_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "cut off",
+            beyond: "the name is cut off",
             tried_in: "service/src/audit/chain.rs",
             test: "long_names_are_cut_at_a_character_boundary",
             ..ROW
         },
         Row {
-            what: "File of the audit log (approximately)",
+            what: "Size of a file of the audit log (approximately)",
             per: "file",
             constant: "service/src/audit/files.rs FILE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -65,7 +65,7 @@ pub(super) const RECORDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Line that `baton audit verify` reads",
+            what: "Line of the audit log that `baton audit verify` reads",
             per: "line",
             constant: "service/src/audit/verify.rs LINE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -116,7 +116,7 @@ pub(super) const RECORDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Wait for the collector when the service stops",
+            what: "Time for which a stopping service waits for the collector",
             per: "process",
             constant: "service/src/otlp.rs FINISH_WAIT",
             unit: Unit::Time,
@@ -126,28 +126,28 @@ pub(super) const RECORDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Series of a metric with separate labels",
+            what: "Series of a metric with separate values of their labels",
             per: "metric",
             constant: "service/engine/src/base/metrics/label.rs SERIES_MAX",
-            beyond: "all other series are counted in one",
+            beyond: "all other series are counted together in one series",
             tried_in: "service/engine/src/base/metrics/label.rs",
             test: "the_first_series_are_separate_and_all_others_merged",
             ..ROW
         },
         Row {
-            what: "Domains with a separate number of open runs",
+            what: "Domains whose open runs are counted separately in the metrics",
             per: "process",
             constant: "service/engine/src/registry/run_counts.rs DOMAINS_SHOWN_MAX",
-            beyond: "all other domains have one number together",
+            beyond: "the open runs of all other domains are counted together",
             tried_in: "service/engine/src/registry/run_counts.rs",
             test: "domains_beyond_the_maximum_are_counted_together",
             ..ROW
         },
         Row {
-            what: "Lines of the service log for one kind of notice in a minute (in an hour for the clock)",
+            what: "Lines of the service log per minute for one kind of message (per hour for messages about the clock)",
             per: "process",
             constant: "service/engine/src/base/notices/kinds.rs KIND_LINES_MAX",
-            beyond: "further notices are counted in one line",
+            beyond: "further messages are counted in one line",
             tried_in: "service/engine/src/base/notices/rate_limit.rs",
             test: "a_kind_has_so_many_lines_a_span_and_the_rest_is_counted",
             ..ROW
@@ -157,7 +157,7 @@ pub(super) const RECORDS: Section = Section {
             per: "line",
             constant: "service/engine/src/base/notices.rs TEXT_CHARS_MAX",
             unit: Unit::Characters,
-            beyond: "cut off",
+            beyond: "the text is cut off",
             tried_in: "service/engine/src/base/notices/tests.rs",
             test: "text_of_others_stays_on_one_line_and_is_cut",
             ..ROW

@@ -25,7 +25,7 @@ pub(super) const REGISTRY: Section = Section {
             ..ROW
         },
         Row {
-            what: "Tags",
+            what: "Tags of a domain",
             per: "domain",
             constant: "history/src/limits.rs DOMAIN_TAGS_MAX",
             beyond: "409 `limit-exceeded`",
@@ -62,7 +62,7 @@ pub(super) const REGISTRY: Section = Section {
             ..ROW
         },
         Row {
-            what: "Version",
+            what: "Version of a type",
             per: "type",
             constant: "service/engine/src/registry/types.rs VERSION_BYTES_MAX",
             unit: Unit::Bytes,
@@ -81,7 +81,7 @@ pub(super) const REGISTRY: Section = Section {
             ..ROW
         },
         Row {
-            what: "Overlap when the secret of task tokens is rotated",
+            what: "Time for which the previous secret of task tokens stays valid after a rotation",
             per: "rotation",
             constant: "service/engine/src/registry/keeper.rs SECRET_OVERLAP_MAX",
             unit: Unit::Time,
@@ -92,8 +92,8 @@ pub(super) const REGISTRY: Section = Section {
         },
     ],
     notes: &["All domains, with their descriptions and tags, are stored in one record. The record may have 1 MiB in \
-         the embedded store, and less than 400 KB in DynamoDB. If it is full, creating a domain fails with 409 \
-         `limit-exceeded`."],
+         the embedded store, and less than 400 KB in DynamoDB. If the record is full, creating a domain fails with \
+         409 `limit-exceeded`."],
 };
 
 pub(super) const QUOTAS: Section = Section {
@@ -104,7 +104,7 @@ pub(super) const QUOTAS: Section = Section {
             per: "domain, credential",
             constant: "service/engine/src/base/admission/limits.rs REQUESTS_PER_SECOND_MAX",
             least: "1",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "limits_at_the_ends_of_their_ranges_are_accepted",
             ..ROW
@@ -114,7 +114,7 @@ pub(super) const QUOTAS: Section = Section {
             per: "domain, credential",
             constant: "service/engine/src/base/admission/limits.rs BURST_MAX",
             least: "1",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "limits_at_the_ends_of_their_ranges_are_accepted",
             ..ROW
@@ -125,7 +125,7 @@ pub(super) const QUOTAS: Section = Section {
             constant: "service/engine/src/base/admission/limits.rs BYTES_PER_SECOND_MAX",
             least: "service/engine/src/base/admission/limits.rs BYTES_PER_SECOND_MIN",
             unit: Unit::Bytes,
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "limits_at_the_ends_of_their_ranges_are_accepted",
             ..ROW
@@ -135,7 +135,7 @@ pub(super) const QUOTAS: Section = Section {
             per: "domain",
             constant: "service/engine/src/base/admission/limits.rs OPEN_RUNS_MAX",
             least: "1",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "limits_at_the_ends_of_their_ranges_are_accepted",
             ..ROW
@@ -145,7 +145,7 @@ pub(super) const QUOTAS: Section = Section {
             per: "domain",
             constant: "service/engine/src/base/admission/limits.rs TASK_LISTS_MAX",
             least: "1",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "limits_at_the_ends_of_their_ranges_are_accepted",
             ..ROW
@@ -155,7 +155,7 @@ pub(super) const QUOTAS: Section = Section {
             per: "domain, credential",
             constant: "service/engine/src/base/admission/limits.rs WATCHERS_MAX",
             least: "1",
-            beyond: "refused at the start",
+            beyond: "the configuration is refused",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "limits_at_the_ends_of_their_ranges_are_accepted",
             ..ROW
@@ -174,7 +174,7 @@ pub(super) const QUOTAS: Section = Section {
             what: "Domains and credentials whose usage is remembered",
             per: "process",
             constant: "service/engine/src/base/admission/quotas.rs QUOTAS_KEPT_MAX",
-            beyond: "the usage of idle ones is counted from zero again",
+            beyond: "the usage of idle domains and credentials is counted from zero again",
             tried_in: "service/engine/src/base/admission/quotas/tests.rs",
             test: "names_beyond_the_maximum_are_counted_together",
             ..ROW

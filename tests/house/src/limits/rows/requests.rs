@@ -6,7 +6,7 @@ pub(super) const BODIES: Section = Section {
     title: "Bodies and parameters",
     rows: &[
         Row {
-            what: "Body",
+            what: "Body of a request, except for the calls in the next three rows",
             per: "request",
             constant: "service/src/http/body.rs BODY_BYTES_MAX",
             unit: Unit::Bytes,
@@ -16,7 +16,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Body of a completed turn and of an exchange",
+            what: "Body of the answer that completes a turn; separately, body of an exchange",
             per: "request",
             constant: "service/src/http/body.rs TURN_BYTES_MAX",
             unit: Unit::Bytes,
@@ -47,7 +47,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory for the parsed lists and maps of a body, as a multiple of the call's maximum body",
+            what: "Memory for lists and maps of a parsed body, as a multiple of the call's maximum body size",
             per: "request",
             constant: "service/src/http/body.rs LISTS_PER_BYTE_MAX",
             beyond: "413 `too-large`",
@@ -87,7 +87,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "`Idempotency-Key`",
+            what: "Header `Idempotency-Key`",
             per: "request",
             constant: "service/src/rest/extract.rs KEY_CHARS_MAX",
             unit: Unit::Characters,
@@ -97,38 +97,38 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "`Prefer: wait=`",
+            what: "Wait in `Prefer: wait=`",
             per: "request",
             constant: "service/src/rest/extract.rs WAIT_MAX",
             unit: Unit::Time,
-            beyond: "shortened to this time; `Preference-Applied` has the time",
+            beyond: "the wait is shortened to this time; `Preference-Applied` has this time",
             tried_in: "service/tests/http/histories.rs",
             test: "a_response_names_the_wait_that_was_applied",
             ..ROW
         },
         Row {
-            what: "Details of heartbeats in a description",
+            what: "Details of all heartbeats in the description of a run",
             per: "run",
             constant: "service/src/rest/open_activities.rs HEARTBEAT_DETAILS_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "omitted",
+            beyond: "the details are left out",
             tried_in: "service/tests/http/progress.rs",
             test: "a_description_has_at_most_1_mib_of_heartbeat_details",
             ..ROW
         },
         Row {
-            what: "`tracestate`",
+            what: "Header `tracestate`",
             per: "request",
             constant: "history/src/limits.rs TRACESTATE_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "ignored",
+            beyond: "the header is ignored",
             tried_in: "history/src/trace/traceparent.rs",
             test: "a_tracestate_above_its_limit_is_dropped",
             ..ROW
         },
     ],
-    notes: &["After the service has refused a request, it reads the remaining bytes of the body within these \
-         limits. Otherwise the caller might not receive the response."],
+    notes: &["After the service has refused a request, it reads the remaining bytes of the request's body, up to the \
+         two limits for a refused body. Otherwise the caller might not receive the response."],
 };
 
 pub(super) const LOAD: Section = Section {
@@ -145,7 +145,7 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
         Row {
-            what: "Bytes in flight if the process has a memory limit, at least",
+            what: "Lowest limit for the bytes in flight, if a control group limits the memory of the process",
             per: "process",
             constant: "service/src/serve.rs BYTES_IN_FLIGHT_MIN",
             unit: Unit::Bytes,
@@ -155,7 +155,7 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
         Row {
-            what: "Part of the bytes in flight for callers that are not yet authenticated",
+            what: "Fraction of the bytes in flight for callers that are not yet authenticated",
             per: "process",
             constant: "service/src/budget.rs STRANGERS_PART",
             unit: Unit::Fraction,
@@ -174,11 +174,11 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
         Row {
-            what: "Size of a response up to which it is never refused",
+            what: "Size up to which a response is never refused because of the bytes in flight",
             per: "response",
             constant: "service/src/budget.rs ANSWER_SMALL",
             unit: Unit::Bytes,
-            beyond: "refused if too many bytes are in flight",
+            beyond: "503 `overloaded` if too many bytes are in flight",
             tried_in: "service/src/budget.rs",
             test: "small_answers_are_never_refused",
             ..ROW
@@ -188,7 +188,7 @@ pub(super) const LOAD: Section = Section {
             per: "process",
             constant: "service/src/fair.rs PLACES_OF_PROCESSOR",
             option: "`--max-concurrent-requests`",
-            beyond: "further requests wait, and domains take turns",
+            beyond: "further requests wait; those of different domains are processed in rotation",
             tried_in: "service/src/fair/order.rs",
             test: "a_free_place_is_granted_immediately",
             ..ROW
@@ -224,12 +224,12 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory for data that is not yet in the store's tables",
+            what: "Memory for commits that are not yet in the store's tables",
             per: "process",
             constant: "service/src/memory.rs PART_MIB",
             unit: Unit::Mebibytes,
             option: "`--store-memory-mib`",
-            beyond: "the data is written to the tables",
+            beyond: "the commits are written to the tables",
             tried_in: "service/src/memory.rs",
             test: "sizes_grow_with_the_limit_up_to_those_without_one",
             partly: "the size is tried, not the writing",
@@ -241,83 +241,84 @@ pub(super) const LOAD: Section = Section {
             constant: "service/src/serve.rs DISK_RESERVE_MIB",
             unit: Unit::Mebibytes,
             option: "`--disk-reserve`",
-            beyond: "507 `insufficient-storage` for starts",
+            beyond: "507 `insufficient-storage` for starts of runs",
             tried_in: "service/tests/http/disk.rs",
             test: "starts_are_refused_below_the_disk_reserve",
             ..ROW
         },
     ],
-    notes: &["If a control group limits the memory of the process, the bytes in flight are a quarter of that limit, \
-         within the two values in the table. The memory for recently used runs, and the memory for data that is not \
-         yet in the store's tables, are then at most a twelfth of that limit each. Answers to tasks are never \
-         refused because too many requests wait."],
+    notes: &["If a control group limits the memory of the process, the limit for the bytes in flight is a quarter of \
+         the memory limit. It is never below the lowest limit in the table, and never above the default in the table. \
+         The memory for recently used runs is then at most a twelfth of the memory limit, and so is the memory for \
+         commits that are not yet in the store's tables. The service never refuses an answer to a task because too \
+         many requests wait."],
 };
 
 pub(super) const PAGES: Section = Section {
     title: "Pages and streams",
     rows: &[
         Row {
-            what: "Events of a page of a history",
+            what: "Events in a page of a history",
             per: "response",
             constant: "service/src/rest/history.rs EVENTS_MAX",
-            beyond: "next page",
+            beyond: "further events are on the next page",
             tried_in: "service/tests/http/histories.rs",
             test: "a_page_of_a_history_has_at_most_ten_thousand_events",
             ..ROW
         },
         Row {
-            what: "Bytes of a page of a history",
+            what: "Bytes in a page of a history",
             per: "response",
             constant: "service/engine/src/base/forms.rs PAGE_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "next page; a larger event is sent alone",
+            beyond: "further events are on the next page; a larger event has a separate page",
             tried_in: "service/engine/tests/engine/bounds.rs",
             test: "pages_in_both_directions_are_complete_and_at_most_four_mib",
             ..ROW
         },
         Row {
-            what: "Runs of a page",
+            what: "Runs in a page of a list",
             per: "response",
             constant: "service/src/rest/workflows.rs LIST_MAX",
-            beyond: "next page",
+            beyond: "further runs are on the next page",
             tried_in: "service/tests/http/histories.rs",
             test: "a_page_has_at_most_a_thousand_runs_and_two_hundred_lists",
             ..ROW
         },
         Row {
-            what: "Task lists of a page",
+            what: "Task lists in a page of a list",
             per: "response",
             constant: "service/src/rest/task_lists.rs LIST_MAX",
-            beyond: "next page",
+            beyond: "further task lists are on the next page",
             tried_in: "service/tests/http/histories.rs",
             test: "a_page_has_at_most_a_thousand_runs_and_two_hundred_lists",
             ..ROW
         },
         Row {
-            what: "Types of a page",
+            what: "Types in a page of a list",
             per: "response",
             constant: "service/src/rest/types.rs LIST_MAX",
-            beyond: "next page",
+            beyond: "further types are on the next page",
             tried_in: "service/tests/http/types.rs",
             test: "a_type_is_registered_deprecated_and_deleted",
             partly: "pages are read, but not one of the largest size",
             ..ROW
         },
         Row {
-            what: "Schedules of a page",
+            what: "Schedules in a page of a list",
             per: "response",
             constant: "service/src/rest/schedules.rs LIST_MAX",
-            beyond: "next page",
+            beyond: "further schedules are on the next page",
             tried_in: "service/tests/http/schedules.rs",
             test: "a_schedule_is_changed_and_deleted",
             partly: "pages are read, but not one of the largest size",
             ..ROW
         },
         Row {
-            what: "Batches of a page",
+            what: "Batches in a page of a list",
             per: "response",
             constant: "service/src/rest/batches.rs LIST_MAX",
-            beyond: "next page",
+            beyond: "further batches are on the next page",
             tried_in: "service/tests/http/batches.rs",
             test: "batches_are_listed_in_pages",
             partly: "pages are read, but not one of the largest size",
@@ -327,7 +328,7 @@ pub(super) const PAGES: Section = Section {
             what: "Blocked runs that are grouped by failure",
             per: "request",
             constant: "service/engine/src/views/failures.rs BLOCKED_READ_MAX",
-            beyond: "`truncated: true`",
+            beyond: "further runs are left out; `truncated: true`",
             why: "1,000 blocked runs take too long for a test",
             ..ROW
         },
@@ -335,24 +336,24 @@ pub(super) const PAGES: Section = Section {
             what: "Failed runs that are grouped by failure",
             per: "request",
             constant: "service/engine/src/views/failures.rs FAILED_READ_MAX",
-            beyond: "`truncated: true`",
+            beyond: "further runs are left out; `truncated: true`",
             why: "10,000 failed runs take too long for a test",
             ..ROW
         },
         Row {
-            what: "Groups of failures",
+            what: "Groups of runs with the same failure",
             per: "response",
             constant: "service/engine/src/views/failures.rs GROUPS_MAX",
-            beyond: "`truncated: true`",
+            beyond: "further groups are left out; `truncated: true`",
             tried_in: "service/tests/http/batches.rs",
             test: "groups_of_failures_beyond_the_limit_are_left_out",
             ..ROW
         },
         Row {
-            what: "Next times of a schedule",
+            what: "Times in a list of the next times of a schedule",
             per: "response",
             constant: "service/src/rest/schedules.rs NEXT_MAX",
-            beyond: "the list is shortened",
+            beyond: "the list ends after this number of times",
             tried_in: "service/tests/http/schedules.rs",
             test: "at_most_1000_next_times_are_listed",
             ..ROW
@@ -361,22 +362,22 @@ pub(super) const PAGES: Section = Section {
             what: "Runs that a count examines",
             per: "request",
             constant: "service/src/rest/workflows.rs COUNT_EXAMINED_MAX",
-            beyond: "`truncated: true`",
+            beyond: "further runs are not examined; `truncated: true`",
             why: "100,000 runs in a store take too long for a test",
             ..ROW
         },
         Row {
-            what: "Domains that one stream of changes follows",
+            what: "Domains whose changes one stream reports",
             per: "connection",
             constant: "service/src/rest/changes.rs DOMAINS_MAX",
-            beyond: "further domains are not followed",
+            beyond: "the stream reports no changes of further domains",
             tried_in: "service/tests/http/changes.rs",
             test: "one_stream_follows_every_domain",
             partly: "two domains, not a hundred",
             ..ROW
         },
         Row {
-            what: "Entries of a page of the audit log",
+            what: "Entries in a page of the audit log",
             per: "response",
             constant: "service/src/rest/audit.rs PAGE_MAX",
             beyond: "400 `bad-query`",
@@ -385,11 +386,11 @@ pub(super) const PAGES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Bytes of a page of the audit log (approximately)",
+            what: "Bytes in a page of the audit log (approximately)",
             per: "response",
             constant: "service/src/audit/read.rs PAGE_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "next page",
+            beyond: "further entries are on the next page",
             tried_in: "service/src/audit/read.rs",
             test: "entries_are_found_in_all_files_and_pages_are_limited",
             ..ROW

@@ -16,7 +16,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Depth of a payload",
+            what: "Depth of nested lists and objects in a payload",
             per: "field",
             constant: "history/src/limits.rs PAYLOAD_DEPTH_MAX",
             beyond: "400 `bad-json`",
@@ -25,7 +25,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Number in a payload",
+            what: "Length of a number in a payload",
             per: "field",
             constant: "history/src/limits.rs PAYLOAD_NUMBER_CHARS_MAX",
             unit: Unit::Characters,
@@ -65,7 +65,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Type with its version",
+            what: "Name of a type together with its version",
             per: "field",
             constant: "history/src/limits.rs TYPE_CHARS_MAX",
             unit: Unit::Characters,
@@ -75,7 +75,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Type with its version, in UTF-8",
+            what: "Name of a type together with its version, in UTF-8",
             per: "field",
             constant: "history/src/limits.rs TYPE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -85,7 +85,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Reason",
+            what: "`reason` of a request or a decision",
             per: "field",
             constant: "history/src/limits.rs REASON_CHARS_MAX",
             unit: Unit::Characters,
@@ -105,7 +105,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Tags",
+            what: "Tags of a run",
             per: "run",
             constant: "history/src/limits.rs TAGS_MAX",
             beyond: "400 `invalid-field`",
@@ -114,7 +114,7 @@ pub(super) const FIELDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "`nonRetryableReasons` of a retry policy",
+            what: "Reasons in `nonRetryableReasons` of a retry policy",
             per: "field",
             constant: "history/src/limits.rs NON_RETRYABLE_REASONS_MAX",
             beyond: "400 `invalid-field`",
@@ -137,7 +137,7 @@ pub(super) const FIELDS: Section = Section {
             per: "run",
             constant: "history/src/limits.rs CLOSE_DETAILS_CHARS_MAX",
             unit: Unit::Characters,
-            beyond: "cut off",
+            beyond: "the details are cut off",
             tried_in: "history/src/closed.rs",
             test: "details_are_cut_to_their_first_line",
             ..ROW
@@ -152,7 +152,7 @@ pub(super) const TURNS: Section = Section {
     title: "Turns",
     rows: &[
         Row {
-            what: "Decisions",
+            what: "Decisions in the answer to a turn",
             per: "turn",
             constant: "history/src/limits.rs DECISIONS_MAX",
             beyond: "400 `invalid-field`",
@@ -161,7 +161,7 @@ pub(super) const TURNS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Signals in `awaiting`",
+            what: "Signals in `awaiting` of an answer",
             per: "turn",
             constant: "history/src/limits.rs AWAITING_MAX",
             beyond: "400 `invalid-field`",
@@ -170,7 +170,7 @@ pub(super) const TURNS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Results of queries",
+            what: "Results of queries in an answer",
             per: "turn",
             constant: "history/src/limits.rs QUERY_RESULTS_MAX",
             beyond: "400 `invalid-field`",
@@ -179,7 +179,7 @@ pub(super) const TURNS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Results of updates",
+            what: "Results of updates in an answer",
             per: "turn",
             constant: "history/src/limits.rs UPDATE_RESULTS_MAX",
             beyond: "400 `invalid-field`",
@@ -197,7 +197,7 @@ pub(super) const TURNS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Names of the signals in `awaiting` together",
+            what: "Total length of the names of the signals in `awaiting`",
             per: "turn",
             constant: "history/src/limits.rs AWAITING_BYTES_MAX",
             unit: Unit::Bytes,
@@ -240,7 +240,7 @@ pub(super) const TURNS: Section = Section {
             constant: "history/src/limits.rs TURN_BACKOFF_MAX",
             least: "history/src/limits.rs TURN_BACKOFF_FIRST",
             unit: Unit::Time,
-            beyond: "the delay does not grow further",
+            beyond: "after further failed turns, the delay stays at its maximum",
             tried_in: "history/src/rules/turn/tests.rs",
             test: "failed_turns_are_delayed_with_a_growing_backoff",
             ..ROW
@@ -253,11 +253,11 @@ pub(super) const RUN: Section = Section {
     title: "Open items and state of a run",
     rows: &[
         Row {
-            what: "State, including the space reserved for open items",
+            what: "Size of the state, including the space reserved for open items",
             per: "run",
             constant: "history/src/limits.rs STATE_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "`StateLimit` in the history; 409 `state-limit`",
+            beyond: "an event with the cause `StateLimit` for a decision; 409 `state-limit` for a request",
             tried_in: "history/tests/state_budget.rs",
             test: "items_that_do_not_fit_are_recorded_as_failed",
             ..ROW
@@ -308,11 +308,11 @@ pub(super) const RUN: Section = Section {
             ..ROW
         },
         Row {
-            what: "Signals, cancel requests and results of other runs that the run remembers",
+            what: "Record of the signals, cancel requests and results received from other runs",
             per: "run",
             constant: "history/src/limits.rs SEEN_BYTES_MAX",
             unit: Unit::Bytes,
-            beyond: "further ones are delivered later, exactly once",
+            beyond: "further signals, cancel requests and results are delivered later, exactly once",
             tried_in: "tests/tests/engines/poison.rs",
             test: "a_signal_to_a_run_that_is_full_waits_until_that_has_room",
             partly: "the run is full for another reason",
@@ -332,13 +332,13 @@ pub(super) const RUN: Section = Section {
             what: "Idempotency keys and update ids that are remembered",
             per: "workflow id",
             constant: "history/src/limits.rs REQUESTS_MAX",
-            beyond: "the oldest are forgotten",
+            beyond: "the oldest keys and ids are forgotten",
             tried_in: "history/src/run/known/tests.rs",
             test: "requests_above_the_limit_are_forgotten_oldest_first",
             ..ROW
         },
         Row {
-            what: "Pauses with stopped clocks",
+            what: "Pauses of a run with `stopClocks`",
             per: "run",
             constant: "history/src/limits.rs CLOCK_STOPS_MAX",
             beyond: "400 `invalid-field`",
@@ -348,10 +348,12 @@ pub(super) const RUN: Section = Section {
         },
     ],
     notes: &[
-        "The history of a run may have any number of events and bytes. Only a run over the SWF protocol with \
-         `--swf-limits` is terminated when it exceeds a number of events.",
-        "When an item is opened, the run reserves the space for every outcome of the item. Therefore a full run \
-         still accepts results, expiring timers and signals.",
+        "The history of a run may have any number of events and bytes. There is one exception: with `--swf-limits`, \
+         the service terminates a run over the SWF protocol that exceeds the number of events in [SWF \
+         protocol](#swf-protocol).",
+        "When an item, such as an activity or a timer, is opened, the service reserves space for every outcome of the \
+         item in the state of the run. Therefore a run whose state is full still accepts results, expiring timers and \
+         signals.",
     ],
 };
 
@@ -413,7 +415,7 @@ pub(super) const TIMES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time by which the clock is ahead of the newest time seen",
+            what: "Time by which the service's clock is ahead of the newest time that the service has seen",
             per: "all nodes",
             constant: "service/engine/src/base/clock.rs CLOCK_AHEAD_MAX",
             unit: Unit::Time,
@@ -430,7 +432,7 @@ pub(super) const MOVING: Section = Section {
     title: "Resets, exports and imports",
     rows: &[
         Row {
-            what: "History that a reset copies",
+            what: "Size of the history that a reset copies",
             per: "run",
             constant: "history/src/limits.rs RESET_BYTES_MAX",
             unit: Unit::Bytes,
@@ -441,7 +443,7 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
         Row {
-            what: "History of an imported run",
+            what: "Size of the history of an imported run",
             per: "run",
             constant: "history/src/limits.rs IMPORTED_BYTES_MAX",
             unit: Unit::Bytes,
@@ -461,7 +463,7 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
         Row {
-            what: "Text of an imported event",
+            what: "Size of an imported event as JSON",
             per: "event",
             constant: "history/src/limits.rs IMPORTED_EVENT_BYTES_MAX",
             unit: Unit::Bytes,
@@ -471,7 +473,7 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time by which the last event of an imported run is ahead of the clock",
+            what: "Time by which the last event of an imported run is ahead of the service's clock",
             per: "run",
             constant: "history/src/limits.rs IMPORTED_AHEAD_MAX",
             unit: Unit::Time,
@@ -481,11 +483,11 @@ pub(super) const MOVING: Section = Section {
             ..ROW
         },
         Row {
-            what: "Retention of an imported run after the import, at least",
+            what: "Shortest time for which an imported run is kept after the import",
             per: "run",
             constant: "history/src/limits.rs IMPORTED_KEPT_MIN",
             unit: Unit::Time,
-            beyond: "kept for this time",
+            beyond: "a run with a shorter retention is kept for this time",
             tried_in: "service/tests/http/import.rs",
             test: "an_imported_run_is_kept_for_its_retention_at_least_a_week",
             ..ROW

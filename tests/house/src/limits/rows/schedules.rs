@@ -6,7 +6,7 @@ pub(super) const SCHEDULES: Section = Section {
     title: "Schedules",
     rows: &[
         Row {
-            what: "Definition, as JSON",
+            what: "Definition of a schedule, as JSON",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -16,7 +16,7 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "`note`",
+            what: "`note` of a schedule",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_NOTE_BYTES_MAX",
             unit: Unit::Bytes,
@@ -35,7 +35,7 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Interval",
+            what: "Length of an interval",
             per: "entry",
             constant: "history/src/limits.rs SPAN_MAX",
             least: "history/src/limits.rs SCHEDULE_INTERVAL_MIN",
@@ -46,7 +46,7 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "`jitter`",
+            what: "`jitter` of a schedule",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_JITTER_MAX",
             unit: Unit::Time,
@@ -65,7 +65,7 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Evaluations of entries and exclusions for a list of next times",
+            what: "Evaluations of entries and exclusions of a schedule for one list of next times",
             per: "request",
             constant: "history/src/schedule/times.rs EVALUATIONS_MAX",
             beyond: "the list is shortened, and ends at `searchedUntil`",
@@ -83,34 +83,34 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Open runs that a schedule follows",
+            what: "Open runs whose end a schedule observes",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_RUNNING_MAX",
-            beyond: "the oldest is no longer followed",
+            beyond: "the end of the oldest run is no longer observed",
             tried_in: "history/src/schedule/state/tests.rs",
             test: "the_state_of_a_schedule_is_limited",
             ..ROW
         },
         Row {
-            what: "`recentActions`",
+            what: "Actions in `recentActions`",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_RECENT_MAX",
-            beyond: "the oldest is left out",
+            beyond: "the oldest action is left out",
             tried_in: "history/src/schedule/state/tests.rs",
             test: "the_state_of_a_schedule_is_limited",
             ..ROW
         },
         Row {
-            what: "Actions that start at the same time",
+            what: "Actions whose runs are being started at the same time",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_STARTS_AT_ONCE",
-            beyond: "further actions start after these",
+            beyond: "further actions wait until a run has been started",
             tried_in: "history/src/schedule/state/tests.rs",
             test: "missed_times_are_caught_up_oldest_first",
             ..ROW
         },
         Row {
-            what: "Times of a backfill",
+            what: "Times in a backfill",
             per: "request",
             constant: "history/src/limits.rs SCHEDULE_BACKFILL_MAX",
             beyond: "400 `invalid-field`",
@@ -128,7 +128,7 @@ pub(super) const SCHEDULES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Default catch-up window",
+            what: "Default age up to which a schedule still acts for a missed time",
             per: "schedule",
             constant: "history/src/limits.rs SCHEDULE_CATCH_UP_DEFAULT",
             unit: Unit::Time,

@@ -15,7 +15,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Memory for the parsed members of a request, as a multiple of the operation's maximum body",
+            what: "Memory for members of a parsed request, as a multiple of the operation's maximum body size",
             per: "request",
             constant: "service/src/swf.rs MEMBERS_PER_BYTE_MAX",
             beyond: "`RequestEntityTooLarge`",
@@ -35,7 +35,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Role for Lambda functions",
+            what: "Length of the role for Lambda functions",
             per: "run",
             constant: "history/src/limits.rs LAMBDA_ROLE_CHARS_MAX",
             unit: Unit::Characters,
@@ -54,7 +54,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Retention, in days",
+            what: "Retention of a domain, in days",
             per: "domain",
             constant: "service/src/swf/shape.rs DAYS_MAX",
             least: "0",
@@ -104,7 +104,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Events, with `--swf-limits`",
+            what: "Events of a run, with `--swf-limits`",
             per: "run",
             constant: "history/src/limits.rs SWF_EVENTS_MAX",
             beyond: "WorkflowExecutionTerminated `EVENT_LIMIT_EXCEEDED`",
@@ -144,7 +144,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Polls, with `--swf-limits`",
+            what: "Waiting polls, with `--swf-limits`",
             per: "task list",
             constant: "service/engine/src/base/admission/open_runs.rs POLLERS_MAX",
             beyond: "LimitExceededFault",
@@ -154,7 +154,7 @@ pub(super) const SWF: Section = Section {
             ..ROW
         },
         Row {
-            what: "Result of a count",
+            what: "Highest number that a count of runs returns",
             per: "request",
             constant: "service/src/swf/visibility.rs COUNTED_MAX",
             beyond: "`truncated: true`",
