@@ -27,28 +27,28 @@ macro_rules! levels {
 
 levels! {
     /// No credential is needed.
-    Nothing "nothing" "none needed";
+    Nothing "nothing" "no credential is needed";
     /// Any credential. The response contains only domains that the credential names.
-    Known "any" "any; the response has only the domains that the credential names";
+    Known "any" "any credential; the response has only the domains for which the credential has a level";
     /// Any credential that names the domain.
     Related "related" "any credential that has a level for the domain, or for a task list in it";
     /// Permission to read the metrics.
     Metrics "metrics" "`metrics = true`";
     /// Reader permission for the domain.
-    Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications`, \
-        `operators`: of the domain";
+    Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications` or `operators` \
+        for the domain";
     /// Application permission for the domain.
-    Application "application" "`applications`: of the domain";
+    Application "application" "`applications` for the domain";
     /// Operator permission for the domain.
-    DomainOperator "domain operator" "`operators`: of the domain";
+    DomainOperator "domain operator" "`operators` for the domain";
     /// Decider permission for the task list.
-    Decider "decider" "`deciders`: of the task list, or of the token's list";
+    Decider "decider" "`deciders` for the task list in the request, or for the list of the token's task";
     /// Runner permission for the task list.
-    Runner "runner" "`runners`: of the task list, or of the token's list";
+    Runner "runner" "`runners` for the task list in the request, or for the list of the token's task";
     /// Operator permission for the whole service.
     Operator "operator" "`operator = true` only";
     /// Call from another node over the same store.
-    Node "node" "another node over the same store; no credential has it";
+    Node "node" "no credential; only another node that shares the store";
 }
 
 /// Request whose permission is checked. It names the domain or task list to which the permission applies.

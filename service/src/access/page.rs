@@ -6,17 +6,17 @@ use super::{CallAccess, Level, Wire};
 
 /// Introduction of the table of calls.
 const EFFECTS: &str = "\
-The last column is the effect of a call:
+In the following tables, the last column is the effect of a call:
 
 * *reads*: the call changes nothing.
 * *takes*: the call hands out a task, or extends the timeout of a task.
 * *changes*: the call changes something. Before the change, the service adds an entry to the [audit
   log](logs.md#audit-log).
-* *relays*: the call passes on a call that another node received. The entry is in the audit log of that other node.";
+* *relays*: the call passes on a call that another node received. The other node adds the entry to its audit log.";
 
 /// Returns the list of levels, and the table of calls with their levels, as Markdown.
 pub fn page(calls: &[CallAccess]) -> String {
-    let mut text = "## Levels\n\n| level | credential |\n|---|---|\n".to_owned();
+    let mut text = "## Levels\n\n| level | credentials that have it |\n|---|---|\n".to_owned();
     for level in Level::ALL {
         line(&mut text, &format!("| {} | {} |", level.word(), level.who()));
     }
