@@ -10,6 +10,7 @@ use client::body::{
 use super::described::shown;
 use super::limit_group::{LimitOptions, StartsPerSecond, per_second};
 use super::limits::{behind, limits, phrase, rate};
+use super::options::AlwaysJson;
 use super::paged::all_pages;
 use super::{Done, Failed, Identity, Target, print_json, print_rows, print_text};
 
@@ -59,6 +60,8 @@ pub struct ListArgs {
     name: String,
     #[command(flatten)]
     kind: KindArgs,
+    #[command(flatten)]
+    _json: AlwaysJson,
     #[command(flatten)]
     target: Target,
 }
@@ -134,7 +137,7 @@ impl LimitArgs {
             let what = "expected a limit, such as --max-running 20, or --remove to remove all limits of the list";
             return Err(Failed::Usage(what.to_owned()));
         }
-        let ListArgs { name, kind, target } = self.which;
+        let ListArgs { name, kind, target, .. } = self.which;
         print_json(&target.client()?.limit_list(&name, kind.kind(), &set).await?)
     }
 }
@@ -148,11 +151,11 @@ impl TaskListCommand {
                 if json { print_json(&lists) } else { print_text(&show(&lists.task_lists)) }
             }
             Self::Limit(limit) => limit.run().await,
-            Self::Pause { which: ListArgs { name, kind, target }, reason, who } => {
+            Self::Pause { which: ListArgs { name, kind, target, .. }, reason, who } => {
                 let pause = PauseTaskList { identity: Some(who.identity()), reason };
                 print_json(&target.client()?.pause_list(&name, kind.kind(), &pause).await?)
             }
-            Self::Resume { which: ListArgs { name, kind, target } } => {
+            Self::Resume { which: ListArgs { name, kind, target, .. } } => {
                 print_json(&target.client()?.resume_list(&name, kind.kind()).await?)
             }
         }
