@@ -7,8 +7,8 @@ use super::{Client, encode, push_query, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
     AuditEntries, ChangeActivity, ChangeDomain, CompleteActivityManually, ConfirmedClock, Deleted, Domain,
-    FailActivityManually, LateRuns, NodeList, OperatorAction, PauseWorkflow, Recorded, RepairedDeadlines, ResetWorkflow,
-    RotateSecret, RotatedSecret, WasReset,
+    FailActivityManually, LateRuns, NodeList, OperatorAction, PauseWorkflow, Recorded, RepairedDeadlines,
+    ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
 /// An operator's action on an open activity.

@@ -76,10 +76,7 @@ impl Client {
     /// # Errors
     ///
     /// See [`Error`]: `type-exists` if the type is registered already.
-    pub async fn register_type<D: TypeDefaults>(
-        &self,
-        register: &RegisterType<D>,
-    ) -> Result<RegisteredType<D>, Error> {
+    pub async fn register_type<D: TypeDefaults>(&self, register: &RegisterType<D>) -> Result<RegisteredType<D>, Error> {
         self.write(&self.types_url(D::KIND, ""), register, None).await
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueHint};
 use history::{Duration, Timestamp};
 use serde_json::{Value, json};
-use store_archive::{ArchiveAddress, ArchiveError, BackupOptions, BackupReport, CopyProgress, EpochReport, RestoreOptions};
+use store_archive::{
+    ArchiveAddress, ArchiveError, BackupOptions, BackupReport, CopyProgress, EpochReport, RestoreOptions,
+};
 
 use super::{Done, Failed, Progress, Quiet, print_json, print_line, print_rows};
 
@@ -129,7 +131,11 @@ impl Backup {
             (Some(BackupCommand::Verify { archive, json, quiet }), _) => verify(archive, json, quiet).await,
             (None, Some(archive)) => {
                 let report = back_up(self.data_dir, archive.clone(), self.keep, self.quiet).await?;
-                if self.json { print_json(&backup_json(&archive, &report)) } else { print_line(&told(&archive, &report)) }
+                if self.json {
+                    print_json(&backup_json(&archive, &report))
+                } else {
+                    print_line(&told(&archive, &report))
+                }
             }
             (None, None) => Err(Failed::Usage("the archive is missing".to_owned())),
         }

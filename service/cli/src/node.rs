@@ -79,7 +79,7 @@ fn show(node: &ListedNode, due_shards: u32) -> String {
     shown(&[
         format!("node       {}{responding}", node.address),
         format!("version    {version}"),
-        format!("shards     {} of {due_shards} shards of the due index", node.due_shards),
+        format!("shards     {} of {due_shards} shards of the index of due times", node.due_shards),
     ])
 }
 
@@ -112,7 +112,8 @@ mod tests {
     fn a_node_is_shown_with_its_share_of_the_shards() {
         assert_eq!(row(&node("a:1", true), 8), ["a:1", "1.2.3", "3 of 8", "yes"]);
         assert_eq!(row(&node("a:1", false), 8), ["a:1", "unknown", "3 of 8", ""]);
-        let expected = "node       a:1, which responds\nversion    1.2.3\nshards     3 of 8 shards of the due index";
+        let expected =
+            "node       a:1, which responds\nversion    1.2.3\nshards     3 of 8 shards of the index of due times";
         assert_eq!(show(&node("a:1", true), 8), expected);
     }
 }

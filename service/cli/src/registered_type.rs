@@ -141,9 +141,7 @@ impl TypeCommand {
             },
             Self::Deprecate { which, json } => which.change(TypeChange::Deprecate, json).await,
             Self::Undeprecate { which, json } => which.change(TypeChange::Undeprecate, json).await,
-            Self::Delete { which } => {
-                Ok(which.target.client()?.delete_type(which.kind.kind(), &which.name).await?)
-            }
+            Self::Delete { which } => Ok(which.target.client()?.delete_type(which.kind.kind(), &which.name).await?),
         }
     }
 }

@@ -11,9 +11,9 @@ use history::{Duration, EventId};
 use uuid::Uuid;
 
 use super::history::History;
+use super::options::AlwaysJson;
 use super::query::QueryCommand;
 use super::update::UpdateCommand;
-use super::options::AlwaysJson;
 use super::{Done, Identity, Target, described, print_json, print_text, read_input};
 use list::{CountArgs, ListArgs};
 pub(super) use list::{close_reason, standing};

@@ -133,7 +133,8 @@ impl ListArgs {
 
 fn row(run: Listed) -> [String; 8] {
     let status = standing(&run).to_owned();
-    let closed = run.closed_at.map(|at| at.to_string()).unwrap_or_default();
+    // Each cell before the tags has a value, so that scripts can split the row at spaces.
+    let closed = run.closed_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
     let reason = close_reason(run.reason.as_deref(), run.details_line.as_deref()).unwrap_or_default();
     let (run_id, tags) = (run.run_id.to_string(), run.tags.join(", "));
     [run.started_at.to_string(), closed, status, run.workflow_type, run.workflow_id, run_id, tags, reason]
