@@ -97,7 +97,7 @@ mod tests {
 
     /// Commands without `--json`, and the reason.
     const WITHOUT_JSON: [(&str, &str); 10] = [
-        ("serve", "prints nothing; its log goes to standard error"),
+        ("serve", "prints nothing; --log-json selects JSON for its log"),
         ("openapi", "the OpenAPI document is JSON"),
         ("completions", "the output is a script"),
         ("man", "the output is a page of troff"),

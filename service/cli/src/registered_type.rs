@@ -14,11 +14,11 @@ use super::{Done, Failed, Target, print_json, print_rows, print_text, read_input
 #[derive(Debug, Subcommand)]
 pub enum TypeCommand {
     /// List registered types, by name
-    List(ListTypes),
+    List(TypeListArgs),
     /// Show a registered type: its description and its defaults
     Show {
         #[command(flatten)]
-        which: NamedType,
+        which: TypeArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -28,7 +28,7 @@ pub enum TypeCommand {
     /// Deprecate a type, so that new work cannot use it
     Deprecate {
         #[command(flatten)]
-        which: NamedType,
+        which: TypeArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -36,7 +36,7 @@ pub enum TypeCommand {
     /// Revert the deprecation of a type
     Undeprecate {
         #[command(flatten)]
-        which: NamedType,
+        which: TypeArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -44,13 +44,13 @@ pub enum TypeCommand {
     /// Delete a deprecated type
     Delete {
         #[command(flatten)]
-        which: NamedType,
+        which: TypeArgs,
     },
 }
 
 /// Arguments that select a registered type.
 #[derive(Debug, Args)]
-pub struct NamedType {
+pub struct TypeArgs {
     /// Name of the type, or NAME/VERSION if it has a version
     #[arg(value_name = "TYPE")]
     name: String,
@@ -78,7 +78,8 @@ impl TypeKindArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct ListTypes {
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub struct TypeListArgs {
     /// Only types of workflows
     #[arg(long, conflicts_with = "activities")]
     workflows: bool,
@@ -101,7 +102,7 @@ pub struct ListTypes {
 #[derive(Debug, Args)]
 pub struct RegisterArgs {
     #[command(flatten)]
-    which: NamedType,
+    which: TypeArgs,
     /// Description
     #[arg(long)]
     description: Option<String>,
@@ -146,7 +147,7 @@ impl TypeCommand {
     }
 }
 
-impl NamedType {
+impl TypeArgs {
     /// Changes the type, and prints it.
     async fn change(self, change: TypeChange, json: bool) -> Done {
         let client = self.target.client()?;
@@ -167,7 +168,7 @@ impl TypeChange {
     }
 }
 
-impl ListTypes {
+impl TypeListArgs {
     async fn run(self) -> Done {
         let client = self.target.client()?;
         let deprecated = (self.deprecated || self.active).then_some(self.deprecated);

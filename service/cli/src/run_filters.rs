@@ -172,6 +172,33 @@ mod tests {
     }
 
     #[test]
+    fn every_filter_of_the_rest_api_is_an_option() {
+        use clap::Subcommand as _;
+        let document: serde_json::Value = serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap();
+        let call = &document["paths"]["/v1/domains/{domain}/workflows"]["get"]["parameters"];
+        let parameters = call.as_array().unwrap().iter().filter(|parameter| parameter["in"] == "query");
+        let mut program = crate::CliCommand::augment_subcommands(clap::Command::new("baton"));
+        let list = program.find_subcommand_mut("workflow").and_then(|it| it.find_subcommand_mut("list")).unwrap();
+        let mut count = 0;
+        for parameter in parameters.map(|parameter| parameter["name"].as_str().unwrap()) {
+            let option = match parameter {
+                "workflowId" => "id",
+                "workflowIdPrefix" => "id-prefix",
+                "startedFrom" => "started-after",
+                "startedBefore" => "started-before",
+                "closedFrom" => "closed-after",
+                "closedBefore" => "closed-before",
+                // The command reads the pages itself.
+                "page" => "all",
+                same => same,
+            };
+            assert!(list.get_arguments().any(|it| it.get_long() == Some(option)), "--{option} for `{parameter}`");
+            count += 1;
+        }
+        assert!(count > 10, "{count}");
+    }
+
+    #[test]
     fn an_empty_range_of_times_is_refused_with_both_times() {
         let at = |millis| Some(Timestamp::from_millis(millis));
         for (after, before, is_good) in [(2, 1, false), (1, 1, false), (1, 2, true)] {

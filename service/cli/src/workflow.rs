@@ -15,7 +15,7 @@ use super::options::AlwaysJson;
 use super::query::QueryCommand;
 use super::update::UpdateCommand;
 use super::{Done, Identity, Target, described, print_json, print_text, read_input};
-use list::{CountArgs, ListArgs};
+use list::{CountRunsArgs, ListRunsArgs};
 pub(super) use list::{close_reason, standing};
 use result::{NOTE_AFTER, show_result};
 use start::StartArgs;
@@ -27,11 +27,11 @@ pub enum Workflow {
     /// List runs
     ///
     /// A run must match all given filters. A time is an RFC 3339 time, or a duration before now such as 2h or 7d.
-    List(Box<ListArgs>),
+    List(Box<ListRunsArgs>),
     /// Count runs
     ///
     /// A run must match all given filters. A time is an RFC 3339 time, or a duration before now such as 2h or 7d.
-    Count(Box<CountArgs>),
+    Count(Box<CountRunsArgs>),
     /// Group the failures of blocked and failed runs by workflow type and reason
     Failures {
         /// Print JSON

@@ -53,7 +53,7 @@ impl ListFilters {
 
 /// Arguments of `baton workflow list`.
 #[derive(Debug, Args)]
-pub struct ListArgs {
+pub struct ListRunsArgs {
     #[command(flatten)]
     filter: ListFilters,
     /// Order of the listed runs
@@ -75,7 +75,7 @@ pub struct ListArgs {
 
 /// Arguments of `baton workflow count`.
 #[derive(Debug, Args)]
-pub struct CountArgs {
+pub struct CountRunsArgs {
     #[command(flatten)]
     filter: ListFilters,
     /// Print JSON, which also contains the number of runs of each status
@@ -106,7 +106,7 @@ pub(crate) fn close_reason(reason: Option<&str>, details: Option<&str>) -> Optio
     }
 }
 
-impl ListArgs {
+impl ListRunsArgs {
     pub(super) async fn run(self) -> Done {
         let most = if self.all { usize::MAX } else { self.limit };
         let filter = Filter { limit: Some(most.min(PAGE_RUNS)), ..self.filter.filter(self.order)? };
@@ -140,7 +140,7 @@ fn row(run: Listed) -> [String; 8] {
     [run.started_at.to_string(), closed, status, run.workflow_type, run.workflow_id, run_id, tags, reason]
 }
 
-impl CountArgs {
+impl CountRunsArgs {
     pub(super) async fn run(self) -> Done {
         let filter = self.filter.filter(None)?;
         let count = self.target.client()?.count(&filter).await?;
