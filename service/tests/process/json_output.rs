@@ -22,6 +22,25 @@ const ELSEWHERE: [(&str, &str); 5] = [
     ("dynamodb-create-table", "it needs DynamoDB"),
 ];
 
+const PAGE: &str = include_str!("../../../docs/cli.md");
+
+/// Checks that the page names all members of an object that the API does not have.
+fn check_members(line: &str, object: &Value) {
+    let rows = PAGE.split("| command | members |").nth(1).unwrap().lines().skip(2);
+    let rows = rows.map_while(|row| row.strip_prefix("| `")?.split_once("` | "));
+    let is_of = |command: &str| match command {
+        "import --check" => line.starts_with("import ") && line.contains("--check"),
+        "import" => line.starts_with("import ") && !line.contains("--check"),
+        "backup" => line.starts_with("backup ") && !line.starts_with("backup verify "),
+        command => format!("{line} ").starts_with(&format!("{command} ")),
+    };
+    for (_, members) in rows.filter(|(command, _)| is_of(command)) {
+        for name in object.as_object().into_iter().flatten().map(|(name, _)| name) {
+            assert!(members.contains(&format!("`{name}`")), "docs/cli.md documents `{name}` of `{line}`");
+        }
+    }
+}
+
 /// Runs commands with `--json`, checks that standard output is JSON, and collects the commands.
 struct JsonShell {
     shell: Shell,
@@ -42,6 +61,7 @@ impl JsonShell {
     fn json(&mut self, line: &str) -> Value {
         let mut values = self.values(line, 0);
         assert_eq!(values.len(), 1, "{line}: {values:?}");
+        check_members(line, &values[0]);
         values.remove(0)
     }
 
