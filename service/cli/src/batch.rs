@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::described::shown;
 use super::options::word;
 use super::paged::all_pages;
-use super::run_filters::RunFilters;
+use super::run_filters::{OtherFilters, RunFilters};
 use super::workflow::standing;
 use super::{
     Done, Failed, Identity, Progress, Quiet, Target, print_json, print_line, print_rows, print_text, read_input,
@@ -160,9 +160,12 @@ struct BatchFilters {
 }
 
 impl BatchFilters {
-    fn filter(self) -> Result<BatchFilter, Failed> {
+    fn filter(self, operation: BatchAction) -> Result<BatchFilter, Failed> {
         let Self { runs, ids, closed_reason } = self;
-        runs.check(None, closed_reason.as_ref().map(|_| "--closed-reason"))?;
+        let reason = closed_reason.as_ref().map(|_| "--closed-reason");
+        // `delete` selects closed runs by default, and `reset` has no default.
+        let is_open = !matches!(operation, BatchAction::Delete | BatchAction::Reset);
+        runs.check(OtherFilters { order: None, reason, open_by_default: is_open.then(|| operation.word()) })?;
         Ok(BatchFilter {
             status: runs.status,
             r#type: runs.workflow_type,
@@ -204,7 +207,7 @@ impl CreateArgs {
             event_id: self.at,
             signals: self.drop_signals.then_some(LaterSignals::Drop),
         };
-        let (filter, identity) = (self.filters.filter()?, Some(self.who.identity()));
+        let (filter, identity) = (self.filters.filter(self.operation)?, Some(self.who.identity()));
         let create =
             CreateBatch { operation, filter, pace: self.pace, reason: self.reason, identity, dry_run: self.dry_run };
         let client = self.target.client()?;

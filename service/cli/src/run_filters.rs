@@ -97,15 +97,25 @@ pub(super) struct RunFilters {
     pub(super) closed_before: Option<Timestamp>,
 }
 
+/// Further options that select runs, next to [`RunFilters`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OtherFilters<'a> {
+    pub(super) order: Option<OrderArg>,
+    /// Name of the option that selects the reason of the close, if it was given.
+    pub(super) reason: Option<&'static str>,
+    /// Name of the operation, if it selects open runs unless the status is given.
+    pub(super) open_by_default: Option<&'a str>,
+}
+
 impl RunFilters {
-    /// Checks that a run can match all filters. `reason` is the option that selects the reason of the close, if it was
-    /// given.
+    /// Checks that a run can match all filters.
     ///
     /// # Errors
     ///
     /// [`Failed::Usage`] if no run can match: for an empty range of times, and if one option selects open runs and
     /// another one closed runs.
-    pub(super) fn check(&self, order: Option<OrderArg>, reason: Option<&str>) -> Result<(), Failed> {
+    pub(super) fn check(&self, others: OtherFilters<'_>) -> Result<(), Failed> {
+        let OtherFilters { order, reason, open_by_default } = others;
         check_range(("--started-after", self.started_after), ("--started-before", self.started_before))?;
         check_range(("--closed-after", self.closed_after), ("--closed-before", self.closed_before))?;
         let closed = [
@@ -114,10 +124,13 @@ impl RunFilters {
             self.closed_before.map(|_| "--closed-before"),
             reason,
         ];
-        let open = self.status.as_deref().filter(|status| OPEN_STATUSES.contains(status));
+        let open = match self.status.as_deref() {
+            Some(status) => OPEN_STATUSES.contains(&status).then(|| format!("--status {status}")),
+            None => open_by_default.map(|operation| format!("`{operation}`")),
+        };
         match closed.into_iter().flatten().next().zip(open) {
-            Some((option, status)) => Err(Failed::Usage(format!(
-                "{option} selects closed runs, and --status {status} selects open runs: omit one of them"
+            Some((option, open)) => Err(Failed::Usage(format!(
+                "{option} selects closed runs, and {open} selects open runs: omit {option}, or select other runs"
             ))),
             None => Ok(()),
         }
@@ -140,8 +153,12 @@ fn check_range(
 mod tests {
     use super::*;
 
-    fn refusal(filters: &RunFilters, order: Option<OrderArg>, reason: Option<&str>) -> String {
-        match filters.check(order, reason) {
+    fn others(order: Option<OrderArg>, reason: Option<&'static str>) -> OtherFilters<'static> {
+        OtherFilters { order, reason, open_by_default: None }
+    }
+
+    fn refusal(filters: &RunFilters, others: OtherFilters<'_>) -> String {
+        match filters.check(others) {
             Err(Failed::Usage(why)) => why,
             other => unreachable!("{filters:?}: {other:?}"),
         }
@@ -155,20 +172,24 @@ mod tests {
             let closed_after = RunFilters { closed_after: at, ..open() };
             let closed_before = RunFilters { closed_before: at, ..open() };
             for (said, option) in [
-                (refusal(&open(), Some(OrderArg::NewestClose), None), "--order newest-close"),
-                (refusal(&open(), Some(OrderArg::OldestClose), None), "--order oldest-close"),
-                (refusal(&open(), None, Some("--reason")), "--reason"),
-                (refusal(&closed_after, None, None), "--closed-after"),
-                (refusal(&closed_before, None, None), "--closed-before"),
+                (refusal(&open(), others(Some(OrderArg::NewestClose), None)), "--order newest-close"),
+                (refusal(&open(), others(Some(OrderArg::OldestClose), None)), "--order oldest-close"),
+                (refusal(&open(), others(None, Some("--reason"))), "--reason"),
+                (refusal(&closed_after, OtherFilters::default()), "--closed-after"),
+                (refusal(&closed_before, OtherFilters::default()), "--closed-before"),
             ] {
                 let expected = format!("{option} selects closed runs, and --status {status} selects open runs");
                 assert!(said.contains(&expected), "{said}");
             }
-            assert!(open().check(Some(OrderArg::OldestStart), None).is_ok());
+            assert!(open().check(others(Some(OrderArg::OldestStart), None)).is_ok());
         }
-        assert!(RunFilters::default().check(Some(OrderArg::NewestClose), Some("--reason")).is_ok());
+        assert!(RunFilters::default().check(others(Some(OrderArg::NewestClose), Some("--reason"))).is_ok());
         let failed = RunFilters { status: Some("failed".to_owned()), closed_after: at, ..RunFilters::default() };
-        assert!(failed.check(Some(OrderArg::OldestClose), Some("--reason")).is_ok());
+        assert!(failed.check(others(Some(OrderArg::OldestClose), Some("--reason"))).is_ok());
+        let cancel = OtherFilters { open_by_default: Some("cancel"), ..OtherFilters::default() };
+        assert!(failed.check(cancel).is_ok());
+        let said = refusal(&RunFilters { status: None, ..failed }, cancel);
+        assert!(said.contains("--closed-after selects closed runs, and `cancel` selects open runs"), "{said}");
     }
 
     #[test]
@@ -206,10 +227,10 @@ mod tests {
             let closed = RunFilters { closed_after: at(after), closed_before: at(before), ..RunFilters::default() };
             for (filters, name) in [(started, "started"), (closed, "closed")] {
                 if is_good {
-                    assert!(filters.check(None, None).is_ok());
+                    assert!(filters.check(OtherFilters::default()).is_ok());
                     continue;
                 }
-                let said = refusal(&filters, None, None);
+                let said = refusal(&filters, OtherFilters::default());
                 let times = [after, before].map(|millis| Timestamp::from_millis(millis).to_string());
                 let expected = format!("--{name}-after is {}, and --{name}-before is {}", times[0], times[1]);
                 assert!(said.contains(&expected), "{said}");

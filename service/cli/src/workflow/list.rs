@@ -1,13 +1,12 @@
 //! `baton workflow list`, `count` and `failures`.
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use client::Filter;
 use client::body::Listed;
 use history::RunCondition;
 
 use crate::paged::entries_up_to;
-use crate::run_filters::{OrderArg, RunFilters};
+use crate::run_filters::{OrderArg, OtherFilters, RunFilters};
 use crate::{Done, Failed, Target, note, print_json, print_line, print_rows};
 
 /// Default number of listed runs. Our choice: a screen or two.
@@ -32,7 +31,8 @@ impl ListFilters {
     ///
     /// [`Failed::Usage`] if no run can match.
     fn filter(self, order: Option<OrderArg>) -> Result<Filter, Failed> {
-        self.runs.check(order, self.reason.as_ref().map(|_| "--reason"))?;
+        let reason = self.reason.as_ref().map(|_| "--reason");
+        self.runs.check(OtherFilters { order, reason, open_by_default: None })?;
         let Self { runs, reason } = self;
         Ok(Filter {
             status: runs.status,
@@ -60,8 +60,7 @@ pub struct ListRunsArgs {
     #[arg(long, value_enum)]
     order: Option<OrderArg>,
     /// Maximum number of listed runs
-    #[arg(long, value_name = "COUNT", default_value_t = RUNS_DEFAULT)]
-    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = RUNS_DEFAULT, value_parser = at_least_one)]
     limit: usize,
     /// List all matching runs
     #[arg(long, conflicts_with = "limit")]
@@ -71,6 +70,11 @@ pub struct ListRunsArgs {
     json: bool,
     #[command(flatten)]
     target: Target,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number of at least 1; --all lists all runs".to_owned())
 }
 
 /// Arguments of `baton workflow count`.
