@@ -128,7 +128,10 @@ mod tests {
                 return;
             };
             assert!(!json.get_action().takes_values(), "{name}: --json takes no value");
-            assert!(json.get_help_heading().is_none() && !json.is_hide_set(), "{name}: --json is an option of its own");
+            assert!(
+                json.get_help_heading().is_none() && !json.is_hide_set(),
+                "{name}: --json is among the command's options"
+            );
             let help = json.get_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.starts_with("Print ") && help.contains("JSON"), "{name}: {help}");
             with += 1;

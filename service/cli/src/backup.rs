@@ -134,7 +134,7 @@ impl Backup {
                 if self.json {
                     print_json(&backup_json(&archive, &report))
                 } else {
-                    print_line(&told(&archive, &report))
+                    print_line(&summary(&archive, &report))
                 }
             }
             (None, None) => Err(Failed::Usage("the archive is missing".to_owned())),
@@ -165,7 +165,7 @@ fn backup_json(archive: &ArchiveAddress, report: &BackupReport) -> Value {
     json!({ "archive": archive.to_string(), "epoch": report.epoch, "at": instant(report.at), "base": base })
 }
 
-fn told(archive: &ArchiveAddress, report: &BackupReport) -> String {
+fn summary(archive: &ArchiveAddress, report: &BackupReport) -> String {
     let base = report.base.map_or_else(
         || "no new base needed".to_owned(),
         |base| {
