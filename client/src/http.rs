@@ -7,6 +7,7 @@ mod moved;
 mod operate;
 mod schedules;
 mod task_lists;
+mod types;
 mod workflows;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::{Error, TraceContext};
 
 pub use operate::ActivityOperation;
 pub use task_lists::TaskListKind;
+pub use types::{RegisteredKind, TypeDefaults};
 pub(crate) use workflows::push_page;
 pub use workflows::{Filter, Order, Page};
 

@@ -88,3 +88,56 @@ fn openapi() -> Done {
         history::read_json(&service::api::recorded_document()).map_err(|error| Failed::Other(1, error.to_string()))?;
     print_json(&document)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Commands without `--json`, and the reason.
+    const WITHOUT_JSON: [(&str, &str); 10] = [
+        ("serve", "prints nothing; --log-json selects JSON for its log"),
+        ("openapi", "the OpenAPI document is JSON"),
+        ("completions", "the output is a script"),
+        ("man", "the output is a page of troff"),
+        ("domain delete", "prints nothing"),
+        ("schedule delete", "prints nothing"),
+        ("batch delete", "prints nothing"),
+        ("limit-group delete", "prints nothing"),
+        ("type delete", "prints nothing"),
+        ("credential revoke", "prints only a message on standard error"),
+    ];
+
+    /// Calls a function with each command that can be run, and its full name without `baton`.
+    fn each(command: &clap::Command, name: &str, check: &mut dyn FnMut(&str, &clap::Command)) {
+        if !command.is_subcommand_required_set() {
+            check(name.trim_start(), command);
+        }
+        for inner in command.get_subcommands() {
+            each(inner, &format!("{name} {}", inner.get_name()), check);
+        }
+    }
+
+    #[test]
+    fn every_command_takes_json_or_has_a_reason_not_to() {
+        let (mut with, mut without) = (0, BTreeSet::new());
+        each(&Baton::command(), "", &mut |name, command| {
+            let Some(json) = command.get_arguments().find(|argument| argument.get_long() == Some("json")) else {
+                without.insert(name.to_owned());
+                return;
+            };
+            assert!(!json.get_action().takes_values(), "{name}: --json takes no value");
+            assert!(
+                json.get_help_heading().is_none() && !json.is_hide_set(),
+                "{name}: --json is among the command's options"
+            );
+            let help = json.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.starts_with("Print ") && help.contains("JSON"), "{name}: {help}");
+            with += 1;
+        });
+        let expected: BTreeSet<String> = WITHOUT_JSON.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(without, expected);
+        assert!(with > 75, "{with}");
+    }
+}

@@ -7,8 +7,8 @@ use super::{Client, encode, push_query, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
     AuditEntries, ChangeActivity, ChangeDomain, CompleteActivityManually, ConfirmedClock, Deleted, Domain,
-    FailActivityManually, LateRuns, OperatorAction, PauseWorkflow, Recorded, RepairedDeadlines, ResetWorkflow,
-    RotateSecret, RotatedSecret, WasReset,
+    FailActivityManually, LateRuns, NodeList, OperatorAction, PauseWorkflow, Recorded, RepairedDeadlines,
+    ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
 /// An operator's action on an open activity.
@@ -39,6 +39,15 @@ impl Client {
         push_query(&mut query, "after", Some(&after.to_string()));
         push_query(&mut query, "limit", limit.map(|limit| limit.to_string()).as_deref());
         self.get(&format!("{}{query}", self.service_url("audit")), None).await
+    }
+
+    /// Returns the live nodes that share the store; none if the store is not shared.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn nodes(&self) -> Result<NodeList, Error> {
+        self.get(&self.service_url("nodes"), None).await
     }
 
     /// Changes the client's domain.

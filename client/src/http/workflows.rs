@@ -28,6 +28,10 @@ pub struct Filter {
     pub tag: Option<String>,
     /// Complete reason of the run's failure or termination, or the timeout that ended it.
     pub reason: Option<String>,
+    /// Lower bound of the start time, inclusive.
+    pub started_from: Option<Timestamp>,
+    /// Upper bound of the start time, exclusive.
+    pub started_before: Option<Timestamp>,
     /// Lower bound of the close time, inclusive.
     pub closed_from: Option<Timestamp>,
     /// Upper bound of the close time, exclusive.
@@ -302,6 +306,8 @@ fn filter_query(filter: &Filter) -> String {
     push_query(&mut query, "workflowIdPrefix", filter.workflow_id_prefix.as_deref());
     push_query(&mut query, "tag", filter.tag.as_deref());
     push_query(&mut query, "reason", filter.reason.as_deref());
+    push_query(&mut query, "startedFrom", filter.started_from.map(|at| at.to_string()).as_deref());
+    push_query(&mut query, "startedBefore", filter.started_before.map(|at| at.to_string()).as_deref());
     push_query(&mut query, "closedFrom", filter.closed_from.map(|at| at.to_string()).as_deref());
     push_query(&mut query, "closedBefore", filter.closed_before.map(|at| at.to_string()).as_deref());
     push_query(&mut query, "limit", filter.limit.map(|limit| limit.to_string()).as_deref());

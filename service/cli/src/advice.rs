@@ -186,10 +186,10 @@ fn of_others(code: &str) -> Option<&'static str> {
                 retention"
         }
         "unknown-type" | "type-deprecated" => {
-            "correct the name of the type; a type with a version must be registered first"
+            "correct the name of the type, see `baton type list`; a type with a version must be registered first"
         }
         "type-exists" => "use the existing type, or register another version",
-        "type-in-use" => "deprecate it first",
+        "type-in-use" => "deprecate it first, with `baton type deprecate`",
         "schedule-exists" => "choose another id, or delete the existing schedule first",
         "unknown-batch" => "`baton batch list` shows those that there are; completed ones are kept for 30 days",
         "batch-running" => "`baton batch stop` stops it; or wait until it is completed",

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueHint};
 use history::{Duration, Timestamp};
-use store_archive::{ArchiveAddress, ArchiveError, BackupOptions, CopyProgress, EpochReport, RestoreOptions};
+use serde_json::{Value, json};
+use store_archive::{
+    ArchiveAddress, ArchiveError, BackupOptions, BackupReport, CopyProgress, EpochReport, RestoreOptions,
+};
 
-use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
+use super::{Done, Failed, Progress, Quiet, print_json, print_line, print_rows};
 
 /// Back up a data directory to an archive; the service may be running
 ///
@@ -27,6 +30,9 @@ pub struct Backup {
     /// Remove data that is not needed to restore any instant within this time [default: remove nothing]
     #[arg(long, value_name = "DURATION")]
     keep: Option<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     quiet: Quiet,
 }
@@ -38,6 +44,9 @@ enum BackupCommand {
         /// Archive: a directory or `s3://BUCKET/PREFIX`
         #[arg(value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
         archive: ArchiveAddress,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         quiet: Quiet,
     },
@@ -62,6 +71,9 @@ pub struct Restore {
     /// to the same archive
     #[arg(long)]
     take_over: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     quiet: Quiet,
 }
@@ -116,22 +128,44 @@ fn instant(millis: u64) -> String {
 impl Backup {
     pub(crate) async fn run(self) -> Done {
         match (self.command, self.archive) {
-            (Some(BackupCommand::Verify { archive, quiet }), _) => verify(archive, quiet).await,
-            (None, Some(archive)) => back_up(self.data_dir, archive, self.keep, self.quiet).await,
+            (Some(BackupCommand::Verify { archive, json, quiet }), _) => verify(archive, json, quiet).await,
+            (None, Some(archive)) => {
+                let report = back_up(self.data_dir, archive.clone(), self.keep, self.quiet).await?;
+                if self.json {
+                    print_json(&backup_json(&archive, &report))
+                } else {
+                    print_line(&summary(&archive, &report))
+                }
+            }
             (None, None) => Err(Failed::Usage("the archive is missing".to_owned())),
         }
     }
 }
 
-async fn back_up(data_dir: PathBuf, archive: ArchiveAddress, keep: Option<Duration>, quiet: Quiet) -> Done {
-    let shown = archive.to_string();
-    let report = blocking(move || {
+async fn back_up(
+    data_dir: PathBuf,
+    archive: ArchiveAddress,
+    keep: Option<Duration>,
+    quiet: Quiet,
+) -> Result<BackupReport, Failed> {
+    blocking(move || {
         let keep = keep.map(|keep| std::time::Duration::from_millis(keep.as_millis()));
         let options = BackupOptions { keep, ..BackupOptions::new(archive) };
         let mut progress = quiet.progress("copying", "records");
         store_archive::back_up(&data_dir, &options, &mut |at| show_progress(&mut progress, at))
     })
-    .await?;
+    .await
+}
+
+fn backup_json(archive: &ArchiveAddress, report: &BackupReport) -> Value {
+    let base = report.base.map(|base| {
+        let new = base.bytes.saturating_sub(base.bytes_there);
+        json!({ "records": base.pairs, "bytes": base.bytes, "newBytes": new })
+    });
+    json!({ "archive": archive.to_string(), "epoch": report.epoch, "at": instant(report.at), "base": base })
+}
+
+fn summary(archive: &ArchiveAddress, report: &BackupReport) -> String {
     let base = report.base.map_or_else(
         || "no new base needed".to_owned(),
         |base| {
@@ -139,18 +173,33 @@ async fn back_up(data_dir: PathBuf, archive: ArchiveAddress, keep: Option<Durati
             format!("new base with {} records, {} of it new data", base.pairs, size(new))
         },
     );
-    print_line(&format!("{shown} contains everything acknowledged before {}: {base}", instant(report.at)))
+    format!("{archive} contains everything acknowledged before {}: {base}", instant(report.at))
 }
 
-async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
+async fn verify(archive: ArchiveAddress, json: bool, quiet: Quiet) -> Done {
     let reports = blocking(move || {
         let mut progress = quiet.progress("reading", "records");
         store_archive::verify(archive, &mut |at| show_progress(&mut progress, at))
     })
     .await?;
+    if json {
+        return print_json(&json!({ "epochs": reports.iter().map(epoch_json).collect::<Vec<_>>() }));
+    }
     let rows = reports.iter().flat_map(rows);
     print_rows(["EPOCH", "FROM", "TO", "RUNS", "BASES", "LOG", "SIZE"], rows)?;
     print_line("all files are intact")
+}
+
+fn epoch_json(report: &EpochReport) -> Value {
+    let periods = report.spans.iter().map(|(from, to)| json!({ "from": instant(*from), "to": instant(*to) }));
+    json!({
+        "epoch": report.epoch,
+        "periods": periods.collect::<Vec<_>>(),
+        "runs": report.runs,
+        "bases": report.bases,
+        "batches": report.batches,
+        "bytes": report.chunk_bytes + report.log_bytes,
+    })
 }
 
 /// Returns one table row for each time range of an epoch. A store can be restored to any time in these ranges.
@@ -173,7 +222,7 @@ fn rows(report: &EpochReport) -> Vec<[String; 7]> {
 
 impl Restore {
     pub(crate) async fn run(self) -> Done {
-        let Self { archive, data_dir, to, take_over, quiet } = self;
+        let Self { archive, data_dir, to, take_over, json, quiet } = self;
         let shown = data_dir.display().to_string();
         let restored = blocking(move || {
             let options = RestoreOptions {
@@ -187,6 +236,9 @@ impl Restore {
             store_archive::restore(&options, &mut |at| show_progress(&mut progress, at))
         })
         .await?;
+        if json {
+            return print_json(&json!({ "dataDir": shown, "at": instant(restored.instant) }));
+        }
         print_line(&format!(
             "{shown} contains the store as of {}; start `baton serve` with it",
             instant(restored.instant)

@@ -6,14 +6,15 @@ use clap::{Args, Subcommand};
 use client::body::{CreateBatch, DescribedBatch, ListedBatch};
 use client::{Client, Patience};
 use history::event::LaterSignals;
-use history::{BatchAction, BatchFilter, BatchPhase, BatchedOperation, EventId, ResetTo, Timestamp};
+use history::{BatchAction, BatchFilter, BatchPhase, BatchedOperation, EventId, ResetTo};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::described::shown;
 use super::options::word;
 use super::paged::all_pages;
-use super::workflow::{STATUSES, standing};
+use super::run_filters::{OtherFilters, RunFilters};
+use super::workflow::standing;
 use super::{
     Done, Failed, Identity, Progress, Quiet, Target, print_json, print_line, print_rows, print_text, read_input,
 };
@@ -27,6 +28,9 @@ const RESTART_WAIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Subcommand)]
 pub enum BatchCommand {
     /// Create a batch: perform an operation on each run that the filter selects
+    ///
+    /// Without --status, `delete` selects closed runs, and the other operations select open runs. `reset` requires
+    /// --status.
     Create(Box<CreateArgs>),
     /// List batches, newest first
     List {
@@ -47,6 +51,9 @@ pub enum BatchCommand {
     Stop {
         #[command(flatten)]
         which: BatchArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Resume a stopped batch
     Resume {
@@ -61,6 +68,9 @@ pub enum BatchCommand {
         which: BatchArgs,
         /// Maximum number of runs per second
         pace: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Delete a stopped or completed batch; its runs are not affected
     Delete {
@@ -139,55 +149,35 @@ pub struct CreateArgs {
 
 #[derive(Debug, Args)]
 struct BatchFilters {
-    /// Only runs with this status [default: closed for delete, otherwise open; reset needs it]
-    #[arg(long, value_parser = STATUSES)]
-    status: Option<String>,
-    /// Only runs of this workflow type
-    #[arg(long = "type", value_name = "TYPE")]
-    workflow_type: Option<String>,
-    /// Only runs of this workflow id
-    #[arg(long = "id", value_name = "ID")]
-    workflow_id: Option<String>,
-    /// Only runs whose workflow id begins with this
-    #[arg(long = "id-prefix", value_name = "BEGINNING")]
-    workflow_id_prefix: Option<String>,
+    #[command(flatten)]
+    runs: RunFilters,
     /// Only runs of the workflow ids in this file, one per line; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "workflow_id")]
     ids: Option<String>,
-    /// Only runs with this tag
-    #[arg(long)]
-    tag: Option<String>,
     /// Only runs that closed with exactly this reason
     #[arg(long, value_name = "REASON")]
     closed_reason: Option<String>,
-    /// Only runs that started at or after this time, e.g. 2026-11-01T00:00:00Z
-    #[arg(long, value_name = "TIME")]
-    started_from: Option<Timestamp>,
-    /// Only runs that started before this time
-    #[arg(long, value_name = "TIME")]
-    started_before: Option<Timestamp>,
-    /// Only runs that closed at or after this time
-    #[arg(long, value_name = "TIME")]
-    closed_from: Option<Timestamp>,
-    /// Only runs that closed before this time
-    #[arg(long, value_name = "TIME")]
-    closed_before: Option<Timestamp>,
 }
 
 impl BatchFilters {
-    fn filter(self) -> Result<BatchFilter, Failed> {
+    fn filter(self, operation: BatchAction) -> Result<BatchFilter, Failed> {
+        let Self { runs, ids, closed_reason } = self;
+        let reason = closed_reason.as_ref().map(|_| "--closed-reason");
+        // `delete` selects closed runs by default, and `reset` has no default.
+        let is_open = !matches!(operation, BatchAction::Delete | BatchAction::Reset);
+        runs.check(OtherFilters { order: None, reason, open_by_default: is_open.then(|| operation.word()) })?;
         Ok(BatchFilter {
-            status: self.status,
-            r#type: self.workflow_type,
-            workflow_id: self.workflow_id,
-            workflow_id_prefix: self.workflow_id_prefix,
-            workflow_ids: self.ids.as_deref().map(read_ids).transpose()?.unwrap_or_default(),
-            tag: self.tag,
-            reason: self.closed_reason,
-            started_from: self.started_from,
-            started_before: self.started_before,
-            closed_from: self.closed_from,
-            closed_before: self.closed_before,
+            status: runs.status,
+            r#type: runs.workflow_type,
+            workflow_id: runs.workflow_id,
+            workflow_id_prefix: runs.workflow_id_prefix,
+            workflow_ids: ids.as_deref().map(read_ids).transpose()?.unwrap_or_default(),
+            tag: runs.tag,
+            reason: closed_reason,
+            started_from: runs.started_after,
+            started_before: runs.started_before,
+            closed_from: runs.closed_after,
+            closed_before: runs.closed_before,
         })
     }
 }
@@ -217,7 +207,7 @@ impl CreateArgs {
             event_id: self.at,
             signals: self.drop_signals.then_some(LaterSignals::Drop),
         };
-        let (filter, identity) = (self.filters.filter()?, Some(self.who.identity()));
+        let (filter, identity) = (self.filters.filter(self.operation)?, Some(self.who.identity()));
         let create =
             CreateBatch { operation, filter, pace: self.pace, reason: self.reason, identity, dry_run: self.dry_run };
         let client = self.target.client()?;
@@ -247,8 +237,12 @@ impl Output {
         if self.wait {
             batch = wait(client, batch, self.quiet.progress("operating", "runs")).await?;
         }
-        if self.json { print_json(&batch) } else { print_text(&show(&batch)) }
+        print_batch(&batch, self.json)
     }
+}
+
+fn print_batch(batch: &DescribedBatch, json: bool) -> Done {
+    if json { print_json(batch) } else { print_text(&show(batch)) }
 }
 
 async fn wait(client: &Client, mut batch: DescribedBatch, mut progress: Progress) -> Result<DescribedBatch, Failed> {
@@ -276,14 +270,14 @@ impl BatchCommand {
                 let batch = client.describe_batch(&which.batch_id).await?;
                 output.print(&client, batch).await
             }
-            Self::Stop { which } => print_text(&show(&which.target.client()?.stop_batch(&which.batch_id).await?)),
+            Self::Stop { which, json } => print_batch(&which.target.client()?.stop_batch(&which.batch_id).await?, json),
             Self::Resume { which, output } => {
                 let client = which.target.client()?;
                 let batch = client.resume_batch(&which.batch_id).await?;
                 output.print(&client, batch).await
             }
-            Self::Pace { which, pace } => {
-                print_text(&show(&which.target.client()?.change_batch_pace(&which.batch_id, pace).await?))
+            Self::Pace { which, pace, json } => {
+                print_batch(&which.target.client()?.change_batch_pace(&which.batch_id, pace).await?, json)
             }
             Self::Delete { which } => Ok(which.target.client()?.delete_batch(&which.batch_id).await?),
         }

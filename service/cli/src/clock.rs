@@ -4,14 +4,17 @@ use clap::{Args, Subcommand};
 use client::body::{LateDeadline, LateRun, LateRuns, OperatorAction, RepairedDeadlines};
 use client::{Client, Filter};
 
+use super::options::AlwaysJson;
 use super::progress::{Progress, Quiet};
-use super::{Done, Failed, Identity, Target, note, print_json, print_line, print_rows};
+use super::{Done, Failed, Identity, Target, note, print_json, print_json_line, print_line, print_rows};
 
 #[derive(Debug, Subcommand)]
 pub enum ClockCommand {
     /// Confirm that the clock is right although it has jumped; the service then deletes expired runs again and stops
     /// its warnings
     Confirm {
+        #[command(flatten)]
+        json: AlwaysJson,
         #[command(flatten)]
         target: Target,
     },
@@ -46,6 +49,9 @@ pub enum ClockCommand {
         reason: Option<String>,
         #[command(flatten)]
         who: Identity,
+        /// Print JSON, one run per line
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         quiet: Quiet,
         #[command(flatten)]
@@ -111,7 +117,7 @@ impl<'a> Search<'a> {
 impl ClockCommand {
     pub(crate) async fn run(self) -> Done {
         match self {
-            Self::Confirm { target } => print_json(&target.client()?.confirm_clock().await?),
+            Self::Confirm { target, json: _ } => print_json(&target.client()?.confirm_clock().await?),
             Self::Show { scope, json, quiet, target } => {
                 let late = show(&scope, json, quiet, &target).await?;
                 if !json {
@@ -119,13 +125,14 @@ impl ClockCommand {
                 }
                 Ok(())
             }
-            Self::Repair { scope, dry_run: true, quiet, target, .. } => {
-                let late = show(&scope, false, quiet, &target).await?;
-                print_line(&format!("{late} would be repaired"))
+            Self::Repair { scope, dry_run: true, json, quiet, target, .. } => {
+                let late = show(&scope, json, quiet, &target).await?;
+                if json { Ok(()) } else { print_line(&format!("{late} would be repaired")) }
             }
-            Self::Repair { scope, reason, who, quiet, target, .. } => {
+            Self::Repair { scope, reason, who, json, quiet, target, .. } => {
                 let operator = OperatorAction { identity: Some(who.identity()), reason };
-                repair(&scope, &operator, quiet, &target).await
+                let repaired = repair(&scope, &operator, json, quiet, &target).await?;
+                if json { Ok(()) } else { print_line(&format!("{repaired} were repaired")) }
             }
         }
     }
@@ -157,7 +164,7 @@ async fn show(scope: &Scope, json: bool, quiet: Quiet, target: &Target) -> Resul
                 found.runs += 1;
                 found.deadlines += late.deadlines.len();
                 if json {
-                    print_line(&serde_json::to_string(&late).map_err(|error| Failed::Other(1, error.to_string()))?)?;
+                    print_json_line(&late)?;
                 } else {
                     rows.extend(rows_of(&domain, &late));
                 }
@@ -187,7 +194,13 @@ fn named(it: &LateDeadline) -> String {
     it.name.as_ref().map_or_else(|| it.kind.clone(), |name| format!("{} {name}", it.kind))
 }
 
-async fn repair(scope: &Scope, operator: &OperatorAction, quiet: Quiet, target: &Target) -> Done {
+async fn repair(
+    scope: &Scope,
+    operator: &OperatorAction,
+    json: bool,
+    quiet: Quiet,
+    target: &Target,
+) -> Result<Found, Failed> {
     let mut found = Found::default();
     for (domain, client) in scope.clients(target).await? {
         let mut search = Search::of(scope, &domain, &client, quiet).await?;
@@ -197,7 +210,11 @@ async fn repair(scope: &Scope, operator: &OperatorAction, quiet: Quiet, target: 
                     Ok(repaired) => {
                         found.runs += usize::from(repaired.event_id.is_some());
                         found.deadlines += repaired.deadlines.len();
-                        print_line(&told(&domain, &repaired))?;
+                        if json {
+                            print_json_line(&repaired)?;
+                        } else {
+                            print_line(&told(&domain, &repaired))?;
+                        }
                     }
                     // The run was closed after the page with it had been read.
                     Err(error) if error.is_task_lost() || error.code() == Some("run-not-current") => {}
@@ -210,7 +227,7 @@ async fn repair(scope: &Scope, operator: &OperatorAction, quiet: Quiet, target: 
         }
         found.examined += search.examined;
     }
-    print_line(&format!("{found} were repaired"))
+    Ok(found)
 }
 
 fn told(domain: &str, repaired: &RepairedDeadlines) -> String {

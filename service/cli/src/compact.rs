@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::json;
 use store_embedded::Embedded;
 
-use super::{Done, Failed, Quiet, print_line};
+use super::{Done, Failed, Quiet, print_json, print_line};
 
 /// Time between two updates of the progress. Our choice: short, because an update only reads the sizes of a few files.
 const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
@@ -19,6 +20,9 @@ pub struct Compact {
     /// Data directory
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     quiet: Quiet,
 }
@@ -43,7 +47,11 @@ impl Compact {
         }
         drop(progress);
         let after = size()?;
-        print_line(&format!("{after} bytes in use; {} bytes returned to the disk", before.saturating_sub(after)))
+        let returned = before.saturating_sub(after);
+        if self.json {
+            return print_json(&json!({ "bytesInUse": after, "bytesReturned": returned }));
+        }
+        print_line(&format!("{after} bytes in use; {returned} bytes returned to the disk"))
     }
 }
 

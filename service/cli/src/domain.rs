@@ -4,6 +4,7 @@ use clap::Subcommand;
 use client::body::{ChangeDomain, CreateDomain};
 use history::Duration;
 
+use super::options::AlwaysJson;
 use super::{Done, Target, print_json, print_rows};
 
 #[derive(Debug, Subcommand)]
@@ -19,6 +20,8 @@ pub enum DomainCommand {
         #[arg(long)]
         retention: Option<Duration>,
         #[command(flatten)]
+        json: AlwaysJson,
+        #[command(flatten)]
         target: Target,
     },
     /// Change the description or the retention of the domain
@@ -29,6 +32,8 @@ pub enum DomainCommand {
         /// Time for which runs are kept after their close, e.g. 30d; applies only to runs that start after this change
         #[arg(long)]
         retention: Option<Duration>,
+        #[command(flatten)]
+        json: AlwaysJson,
         #[command(flatten)]
         target: Target,
     },
@@ -43,6 +48,8 @@ pub enum DomainCommand {
     /// Deprecate the domain: no runs can be started and no types registered in it; its open runs continue
     Deprecate {
         #[command(flatten)]
+        json: AlwaysJson,
+        #[command(flatten)]
         target: Target,
     },
     /// Delete a deprecated domain without runs and schedules
@@ -55,6 +62,8 @@ pub enum DomainCommand {
     /// Show the domain
     Show {
         #[command(flatten)]
+        json: AlwaysJson,
+        #[command(flatten)]
         target: Target,
     },
 }
@@ -62,14 +71,14 @@ pub enum DomainCommand {
 impl DomainCommand {
     pub(crate) async fn run(self) -> Done {
         match self {
-            Self::Create { name, description, retention, target } => {
+            Self::Create { name, description, retention, target, json: _ } => {
                 let created = target
                     .client()?
                     .create_domain(&CreateDomain { name, description, retention, ..CreateDomain::default() })
                     .await?;
                 print_json(&created)
             }
-            Self::Set { description, retention, target } => {
+            Self::Set { description, retention, target, json: _ } => {
                 let change = ChangeDomain { description: description.map(Some), retention };
                 print_json(&target.client()?.change_domain(&change).await?)
             }
@@ -85,9 +94,9 @@ impl DomainCommand {
                         .map(|it| [it.name, it.retention.to_string(), it.description.unwrap_or_default()]),
                 )
             }
-            Self::Deprecate { target } => print_json(&target.client()?.deprecate_domain().await?),
+            Self::Deprecate { target, json: _ } => print_json(&target.client()?.deprecate_domain().await?),
             Self::Delete { name, target } => Ok(target.client()?.domain(&name).delete_domain().await?),
-            Self::Show { target } => print_json(&target.client()?.show_domain().await?),
+            Self::Show { target, json: _ } => print_json(&target.client()?.show_domain().await?),
         }
     }
 }

@@ -12,12 +12,14 @@ use client::{Client, Error, Filter, Patience};
 use engine::{Clock as _, SystemClock};
 use futures_util::{StreamExt as _, stream};
 use history::{Status, Timestamp};
+use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::moved::{AT_ONCE, Counts, FileWriter};
-use super::workflow::OUTCOMES;
-use super::{Done, Failed, Quiet, Target, note, print_line};
+use super::options::past;
+use super::run_filters::OUTCOMES;
+use super::{Done, Failed, Quiet, Target, note, print_json, print_line};
 
 /// Number of runs that are requested per page of a list.
 const LIST_ROWS: usize = 1_000;
@@ -50,12 +52,15 @@ pub struct Export {
     /// Only runs with this tag
     #[arg(long)]
     tag: Option<String>,
-    /// Only runs that closed at this instant or later, e.g. `2027-01-31T12:00:00Z`
-    #[arg(long, value_name = "INSTANT")]
+    /// Only runs that closed at this time or later, e.g. `2027-01-31T12:00:00Z`, or `7d` for seven days ago
+    #[arg(long, value_name = "TIME", value_parser = past)]
     since: Option<Timestamp>,
-    /// Only runs that closed before this instant
-    #[arg(long, value_name = "INSTANT")]
+    /// Only runs that closed before this time
+    #[arg(long, value_name = "TIME", value_parser = past)]
     until: Option<Timestamp>,
+    /// Print JSON about the written file; not possible with `--out -`
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     quiet: Quiet,
     #[command(flatten)]
@@ -67,6 +72,10 @@ type ReadRun = Result<Option<(Listed, Box<RawValue>, RawHistory)>, Error>;
 
 impl Export {
     pub(crate) async fn run(self) -> Done {
+        if self.json && self.out.as_os_str() == "-" {
+            let what = "with `--out -`, standard output contains only the exported runs: omit --json";
+            return Err(Failed::Usage(what.to_owned()));
+        }
         let client = self.target.client()?.patience(PATIENCE);
         must_see_payloads(&client.session().await?.permissions, self.target.domain())?;
         if self.out.as_os_str() == "-" {
@@ -95,6 +104,10 @@ impl Export {
             Ok(counts)
         };
         match written.and_then(finish) {
+            Ok(counts) if self.json => {
+                let Counts { runs, events, open, .. } = counts;
+                print_json(&json!({ "file": shown, "runs": runs, "events": events, "openRuns": open }))
+            }
             Ok(counts) => print_line(&said(&counts, &shown)),
             Err(error) => {
                 drop(std::fs::remove_file(&unfinished));

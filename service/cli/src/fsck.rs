@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use engine::{Engine, Settings, SystemClock};
+use serde::Serialize;
+use serde_json::json;
 use store_embedded::{Embedded, Options};
+use uuid::Uuid;
 
-use super::{Done, Failed, Quiet, print_line};
+use super::{Done, Failed, Quiet, print_json, print_line};
 
 /// Check every stored run: its bytes are intact, its state follows from its history, and its history obeys the rules
 ///
@@ -18,8 +21,29 @@ pub struct Fsck {
     /// Data directory
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
+    /// Print JSON, also if problems are found
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     quiet: Quiet,
+}
+
+/// A run with a problem.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InvalidRun {
+    domain: String,
+    workflow_id: String,
+    run_id: Uuid,
+    problem: String,
+}
+
+/// A domain whose stored numbers of runs by status differ from the runs.
+#[derive(Debug, Serialize)]
+struct Miscounted {
+    domain: String,
+    counted: BTreeMap<String, u64>,
+    listed: BTreeMap<String, u64>,
 }
 
 impl Fsck {
@@ -33,7 +57,7 @@ impl Fsck {
         let engine = Engine::open_for_reading(store, Arc::new(SystemClock), Settings::default())
             .await
             .map_err(|refusal| failed(refusal.to_string()))?;
-        let (mut broken, mut miscounted, mut runs, mut events) = (0, 0, 0, 0);
+        let (mut invalid, mut miscounted, mut runs, mut events) = (Vec::new(), Vec::new(), 0, 0);
         for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
             let query = store::ListQuery { domain: domain.name.as_str().into(), ..store::ListQuery::default() };
             // The query has no conditions, so the store knows the number of runs without examining them.
@@ -44,22 +68,36 @@ impl Fsck {
             let say = |report: &engine::FsckReport| progress.at(report.runs, Some(total));
             let report = engine.views().fsck(&domain.name, say).await.map_err(|refusal| failed(refusal.to_string()))?;
             drop(progress);
-            for finding in &report.findings {
-                print_line(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
-            }
             (runs, events) = (runs + report.runs, events + report.events);
-            broken += report.findings.len();
-            if let Some((counted, listed)) = &report.miscounted {
-                miscounted += 1;
-                let (name, counted, listed) = (&domain.name, numbers(counted), numbers(listed));
-                print_line(&format!("{name}: the stored counts are {counted}, but the runs are {listed}"))?;
+            for engine::Finding { workflow_id, run_id, problem } in report.findings {
+                let found = InvalidRun { domain: domain.name.clone(), workflow_id, run_id, problem };
+                if !self.json {
+                    print_line(&format!("{} {}: {}", found.workflow_id, found.run_id, found.problem))?;
+                }
+                invalid.push(found);
+            }
+            if let Some((counted, listed)) = report.miscounted {
+                if !self.json {
+                    let (name, counted, listed) = (&domain.name, numbers(&counted), numbers(&listed));
+                    print_line(&format!("{name}: the stored counts are {counted}, but the runs are {listed}"))?;
+                }
+                let named = |runs: BTreeMap<Arc<str>, u64>| {
+                    runs.into_iter().map(|(status, runs)| (status.to_string(), runs)).collect()
+                };
+                let (counted, listed) = (named(counted), named(listed));
+                miscounted.push(Miscounted { domain: domain.name.clone(), counted, listed });
             }
         }
         engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
-        match (broken, miscounted) {
+        if self.json {
+            let (invalid, miscounted) = (&invalid, &miscounted);
+            print_json(&json!({ "runs": runs, "events": events, "invalid": invalid, "miscounted": miscounted }))?;
+        }
+        match (invalid.len(), miscounted.len()) {
+            (0, 0) if self.json => Ok(()),
             (0, 0) => print_line(&format!("all runs are valid: {runs} runs with {events} events")),
             (0, domains) => Err(failed(format!("the stored run counts of {domains} domains are wrong"))),
-            (broken, _) => Err(failed(format!("{broken} runs are invalid"))),
+            (invalid, _) => Err(failed(format!("{invalid} runs are invalid"))),
         }
     }
 }

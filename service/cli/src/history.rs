@@ -6,7 +6,7 @@ use clap::Args;
 use client::Page;
 use uuid::Uuid;
 
-use super::{Done, Target, print_json, print_json_text, print_line, print_text};
+use super::{Done, Target, print_json, print_json_line, print_line, print_text};
 
 /// Show a run's history as a table
 #[derive(Debug, Args)]
@@ -53,8 +53,7 @@ impl History {
             }
             for event in &read.events {
                 if self.json {
-                    let line = serde_json::to_string(event);
-                    print_json_text(&line.map_err(|error| super::Failed::Other(1, error.to_string()))?)?;
+                    print_json_line(event)?;
                 } else {
                     let (id, name) = (event.id, event.kind.name());
                     let by = event.by.as_ref().map(|by| format!("  (credential `{by}`)")).unwrap_or_default();

@@ -9,11 +9,12 @@ use client::body::{ImportRun, ImportedRun};
 use client::{Client, Error};
 use engine::{Clock as _, SystemClock};
 use futures_util::{StreamExt as _, stream};
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::export::PATIENCE;
 use super::moved::{AT_ONCE, BadFile, Counts, FileReader, FileRun};
-use super::{Done, Failed, Quiet, Target, note, print_line};
+use super::{Done, Failed, Quiet, Target, note, print_json, print_line};
 use crate::report::report;
 
 /// Import closed runs from a file of `baton export`
@@ -31,6 +32,9 @@ pub struct Import {
     /// Only check the file; no service is needed
     #[arg(long)]
     check: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     quiet: Quiet,
     #[command(flatten)]
@@ -48,6 +52,11 @@ impl Import {
     pub(crate) async fn run(self) -> Done {
         let (domain, counts) = self.checked().await?;
         let what = format!("{} runs with {} events", counts.runs, counts.events);
+        if self.check && self.json {
+            let Counts { runs, events, .. } = counts;
+            let file = self.file.display().to_string();
+            return print_json(&json!({ "file": file, "domain": domain, "runs": runs, "events": events }));
+        }
         if self.check {
             return print_line(&format!("{} is valid: {what}, from domain `{domain}`", self.file.display()));
         }
@@ -69,6 +78,9 @@ impl Import {
                 1,
                 "the import is incomplete: fix the error and run it again; imported runs stay unchanged".to_owned(),
             ));
+        }
+        if self.json {
+            return print_json(&json!({ "imported": new, "existing": there }));
         }
         print_line(&format!("{new} runs imported, {there} already existed"))
     }

@@ -26,11 +26,14 @@ mod limit_group;
 mod limits;
 mod man;
 mod moved;
+mod node;
 mod options;
 mod paged;
 mod progress;
 mod query;
+mod registered_type;
 mod report;
+mod run_filters;
 mod say;
 mod schedule;
 mod secret;
@@ -54,6 +57,7 @@ pub use say::{note, print_json, print_json_text, print_line, print_rows, print_t
 pub use tips::without_dangerous_tips;
 
 use options::{Identity, read_input};
+use say::print_json_line;
 
 /// Command that sends requests to a service or works on a data directory.
 #[derive(Debug, Subcommand)]
@@ -85,6 +89,12 @@ pub enum CliCommand {
     /// Create, list and delete groups of task lists that share limits
     #[command(subcommand)]
     LimitGroup(limit_group::LimitGroupCommand),
+    /// Register, list, show, deprecate and delete types of workflows and activities
+    #[command(subcommand)]
+    Type(registered_type::TypeCommand),
+    /// List and show the nodes that share a store
+    #[command(subcommand)]
+    Node(node::NodeCommand),
     /// Confirm the service's clock, and repair deadlines that it set while its clock was ahead
     #[command(subcommand)]
     Clock(clock::ClockCommand),
@@ -121,6 +131,8 @@ impl CliCommand {
             Self::Activity(activity) => activity.run().await,
             Self::TaskList(lists) => lists.run().await,
             Self::LimitGroup(groups) => groups.run().await,
+            Self::Type(types) => types.run().await,
+            Self::Node(nodes) => nodes.run().await,
             Self::Clock(clock) => clock.run().await,
             Self::Secret(secret) => secret.run().await,
             Self::Doctor(doctor) => return doctor.run().await,

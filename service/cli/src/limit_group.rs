@@ -5,6 +5,7 @@ use client::body::{LimitGroup, SetStartRate, SetTaskLimits};
 use history::Factor;
 
 use super::limits::limits;
+use super::options::AlwaysJson;
 use super::{Done, Failed, Target, print_json, print_rows};
 
 #[derive(Debug, Subcommand)]
@@ -15,6 +16,8 @@ pub enum LimitGroupCommand {
         name: String,
         #[command(flatten)]
         limits: LimitOptions,
+        #[command(flatten)]
+        json: AlwaysJson,
         #[command(flatten)]
         target: Target,
     },
@@ -82,7 +85,7 @@ pub(super) fn per_second(text: &str) -> Result<StartsPerSecond, String> {
 impl LimitGroupCommand {
     pub(crate) async fn run(self) -> Done {
         match self {
-            Self::Set { name, limits, target } => {
+            Self::Set { name, limits, target, json: _ } => {
                 let limits = limits.limits();
                 if limits == SetTaskLimits::default() {
                     return Err(Failed::Usage("expected a limit: --max-running, --rate or both".to_owned()));

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use client::{Access, Client, ClientCertificate, Patience};
-use history::Payload;
+use engine::{Clock as _, SystemClock};
+use history::{Duration, Payload, Timestamp};
 
 use crate::failed::Failed;
 
@@ -102,6 +103,32 @@ impl Identity {
     }
 }
 
+/// The option `--json` of a command whose output is always JSON. Scripts can therefore use the option with every
+/// command.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct AlwaysJson {
+    /// Print JSON, as this command does in any case
+    #[arg(id = "json", long = "json")]
+    _json: bool,
+}
+
+/// Parses a time of the past: an RFC 3339 time, or a duration before now.
+pub(crate) fn past(text: &str) -> Result<Timestamp, String> {
+    past_at(text, SystemClock.now())
+}
+
+fn past_at(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    let expected = "expected a time such as 2026-11-01T00:00:00Z, or a duration before now such as 2h or 7d";
+    // A number could be a year, a date or a number of seconds since 1970.
+    if text.parse::<f64>().is_ok() {
+        return Err(format!("a number has no unit; {expected}"));
+    }
+    match text.parse::<Duration>() {
+        Ok(ago) => Ok(now.minus(ago)),
+        Err(_) => text.parse().map_err(|_| expected.to_owned()),
+    }
+}
+
 /// Reads the value of an option such as `--input`: JSON, `@file`, or `-` for standard input.
 pub(crate) fn read_input(input: Option<&str>) -> Result<Option<Payload>, Failed> {
     let Some(input) = input else { return Ok(None) };
@@ -165,6 +192,25 @@ mod tests {
             }
         });
         assert!(with > 40 && without >= 5, "{with} {without}");
+    }
+
+    #[test]
+    fn a_time_is_rfc_3339_or_a_duration_before_now() {
+        let now: Timestamp = "2026-11-02T12:00:00Z".parse().unwrap();
+        for (text, expected) in [
+            ("2h", "2026-11-02T10:00:00Z"),
+            ("1d 2h", "2026-11-01T10:00:00Z"),
+            ("PT30M", "2026-11-02T11:30:00Z"),
+            ("0s", "2026-11-02T12:00:00Z"),
+            ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z"),
+            ("2026-11-01T02:00:00+02:00", "2026-11-01T00:00:00Z"),
+            ("99999d", "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(past_at(text, now), Ok(expected.parse().unwrap()), "{text}");
+        }
+        for text in ["soon", "2026", "20261101", "3600", "2026-11-01", "10:00", "-2h", "2 fortnights", ""] {
+            assert!(past_at(text, now).unwrap_err().contains("expected a time such as"), "{text}");
+        }
     }
 
     #[test]

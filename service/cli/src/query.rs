@@ -6,6 +6,7 @@ use clap::Args;
 use client::{Watch, Watched};
 use uuid::Uuid;
 
+use super::options::AlwaysJson;
 use super::{Done, Failed, Target, print_json_text, read_input};
 
 /// Maximum time for which one request of `--watch` waits. Source: the maximum of the service.
@@ -33,6 +34,8 @@ pub struct QueryCommand {
     /// Print JSON that also contains a tag, for `--if-match` of a signal or an update
     #[arg(long)]
     tag: bool,
+    #[command(flatten)]
+    _json: AlwaysJson,
     #[command(flatten)]
     target: Target,
 }

@@ -27,6 +27,15 @@ pub fn print_json_text(text: &str) -> Done {
     print(&escape::json(text))
 }
 
+/// Prints a value as JSON on one line, for commands that print one value after the other.
+///
+/// # Errors
+///
+/// [`Failed::Other`] if standard output cannot be written.
+pub(crate) fn print_json_line(body: &impl Serialize) -> Done {
+    print_json_text(&serde_json::to_string(body).map_err(|error| Failed::Other(1, error.to_string()))?)
+}
+
 /// Prints one line.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::described::shown;
-use super::options::word;
+use super::options::{past, word};
 use super::paged::all_pages;
 use super::{Done, Failed, Target, print_json, print_line, print_rows, print_text, read_input};
 
@@ -41,11 +41,17 @@ pub enum ScheduleCommand {
         /// Reason
         #[arg(long)]
         reason: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Resume a paused schedule
     Resume {
         #[command(flatten)]
         which: ScheduleArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Perform an action of a schedule (a start of a run) now
     Trigger {
@@ -57,16 +63,19 @@ pub enum ScheduleCommand {
         /// Idempotency key: if a request is repeated with the same key, it takes effect only once
         #[arg(long)]
         key: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Perform the actions that a schedule would have performed in a past time range
     Backfill {
         #[command(flatten)]
         which: ScheduleArgs,
-        /// First instant of the range, e.g. 2026-11-01T00:00:00Z
-        #[arg(long)]
+        /// First instant of the range, e.g. 2026-11-01T00:00:00Z, or 7d for seven days ago
+        #[arg(long, value_name = "TIME", value_parser = past)]
         from: Timestamp,
         /// Last instant of the range
-        #[arg(long)]
+        #[arg(long, value_name = "TIME", value_parser = past)]
         to: Timestamp,
         /// Policy if an earlier run is open [default: that of the schedule]
         #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
@@ -74,6 +83,9 @@ pub enum ScheduleCommand {
         /// Idempotency key: if a request is repeated with the same key, it takes effect only once
         #[arg(long)]
         key: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Delete a schedule; its runs continue
     Delete {
@@ -87,6 +99,9 @@ pub enum ScheduleCommand {
         /// Maximum number of times to print
         #[arg(long, default_value_t = 10)]
         limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -147,6 +162,9 @@ pub struct Create {
     /// Create the schedule paused
     #[arg(long)]
     paused: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     target: Target,
 }
@@ -179,7 +197,7 @@ impl Create {
             },
         };
         let create = CreateSchedule { schedule_id: self.schedule_id, schedule, paused: self.paused };
-        print_text(&show(&self.target.client()?.create_schedule(&create, None).await?))
+        print_schedule(&self.target.client()?.create_schedule(&create, None).await?, self.json)
     }
 }
 
@@ -190,28 +208,32 @@ impl ScheduleCommand {
             Self::List { json, target } => list(json, &target).await,
             Self::Show { which, json } => {
                 let shown = which.target.client()?.describe_schedule(&which.schedule_id).await?;
-                if json { print_json(&shown) } else { print_text(&show(&shown)) }
+                print_schedule(&shown, json)
             }
-            Self::Pause { which, reason } => {
+            Self::Pause { which, reason, json } => {
                 let client = which.target.client()?;
-                print_text(&show(&client.pause_schedule(&which.schedule_id, &PauseSchedule { reason }).await?))
+                print_schedule(&client.pause_schedule(&which.schedule_id, &PauseSchedule { reason }).await?, json)
             }
-            Self::Resume { which } => {
-                print_text(&show(&which.target.client()?.resume_schedule(&which.schedule_id).await?))
+            Self::Resume { which, json } => {
+                print_schedule(&which.target.client()?.resume_schedule(&which.schedule_id).await?, json)
             }
-            Self::Trigger { which, overlap, key } => {
+            Self::Trigger { which, overlap, key, json } => {
                 let client = which.target.client()?;
                 let trigger = TriggerSchedule { overlap };
-                print_text(&show(&client.trigger_schedule(&which.schedule_id, &trigger, key.as_deref()).await?))
+                print_schedule(&client.trigger_schedule(&which.schedule_id, &trigger, key.as_deref()).await?, json)
             }
-            Self::Backfill { which, from, to, overlap, key } => {
+            Self::Backfill { which, from, to, overlap, key, json } => {
                 let client = which.target.client()?;
                 let backfill = BackfillSchedule { from, to, overlap };
-                print_text(&show(&client.backfill_schedule(&which.schedule_id, &backfill, key.as_deref()).await?))
+                print_schedule(&client.backfill_schedule(&which.schedule_id, &backfill, key.as_deref()).await?, json)
             }
             Self::Delete { which } => Ok(which.target.client()?.delete_schedule(&which.schedule_id).await?),
-            Self::Next { which, limit } => {
-                for at in which.target.client()?.next_times(&which.schedule_id, limit).await?.times {
+            Self::Next { which, limit, json } => {
+                let next = which.target.client()?.next_times(&which.schedule_id, limit).await?;
+                if json {
+                    return print_json(&next);
+                }
+                for at in next.times {
                     print_line(&at.to_string())?;
                 }
                 Ok(())
@@ -237,6 +259,10 @@ async fn list(json: bool, target: &Target) -> Done {
             [it.created_at.to_string(), status.to_owned(), it.workflow_type, it.schedule_id]
         }),
     )
+}
+
+fn print_schedule(schedule: &DescribedSchedule, json: bool) -> Done {
+    if json { print_json(schedule) } else { print_text(&show(schedule)) }
 }
 
 fn show(it: &DescribedSchedule) -> String {

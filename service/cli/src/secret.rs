@@ -4,6 +4,7 @@ use clap::Subcommand;
 use client::body::RotateSecret;
 use history::Duration;
 
+use super::options::AlwaysJson;
 use super::{Done, Target, print_json};
 
 #[derive(Debug, Subcommand)]
@@ -14,13 +15,15 @@ pub enum SecretCommand {
         #[arg(long)]
         overlap: Option<Duration>,
         #[command(flatten)]
+        json: AlwaysJson,
+        #[command(flatten)]
         target: Target,
     },
 }
 
 impl SecretCommand {
     pub(crate) async fn run(self) -> Done {
-        let Self::Rotate { overlap, target } = self;
+        let Self::Rotate { overlap, target, json: _ } = self;
         print_json(&target.client()?.rotate_secret(&RotateSecret { overlap }).await?)
     }
 }

@@ -3,13 +3,14 @@
 use clap::{Args, Subcommand};
 use client::TaskListKind;
 use client::body::{
-    HeldBack, KeyLimits, ListLimits, ListedTask, ListedTaskList, PauseTaskList, SetKeyLimits, SetListLimits,
-    SetTaskLimits, WaitsBehind,
+    HeldBack, KeyLimits, ListLimits, ListPoller, ListedTask, ListedTaskList, PauseTaskList, SetKeyLimits,
+    SetListLimits, SetTaskLimits, WaitsBehind,
 };
 
 use super::described::shown;
 use super::limit_group::{LimitOptions, StartsPerSecond, per_second};
 use super::limits::{behind, limits, phrase, rate};
+use super::options::AlwaysJson;
 use super::paged::all_pages;
 use super::{Done, Failed, Identity, Target, print_json, print_rows, print_text};
 
@@ -59,6 +60,8 @@ pub struct ListArgs {
     name: String,
     #[command(flatten)]
     kind: KindArgs,
+    #[command(flatten)]
+    _json: AlwaysJson,
     #[command(flatten)]
     target: Target,
 }
@@ -134,7 +137,7 @@ impl LimitArgs {
             let what = "expected a limit, such as --max-running 20, or --remove to remove all limits of the list";
             return Err(Failed::Usage(what.to_owned()));
         }
-        let ListArgs { name, kind, target } = self.which;
+        let ListArgs { name, kind, target, .. } = self.which;
         print_json(&target.client()?.limit_list(&name, kind.kind(), &set).await?)
     }
 }
@@ -148,11 +151,11 @@ impl TaskListCommand {
                 if json { print_json(&lists) } else { print_text(&show(&lists.task_lists)) }
             }
             Self::Limit(limit) => limit.run().await,
-            Self::Pause { which: ListArgs { name, kind, target }, reason, who } => {
+            Self::Pause { which: ListArgs { name, kind, target, .. }, reason, who } => {
                 let pause = PauseTaskList { identity: Some(who.identity()), reason };
                 print_json(&target.client()?.pause_list(&name, kind.kind(), &pause).await?)
             }
-            Self::Resume { which: ListArgs { name, kind, target } } => {
+            Self::Resume { which: ListArgs { name, kind, target, .. } } => {
                 print_json(&target.client()?.resume_list(&name, kind.kind()).await?)
             }
         }
@@ -169,15 +172,16 @@ async fn list(json: bool, target: &Target) -> Done {
     if json {
         return print_json(&found);
     }
-    print_rows(["waiting", "running", "polls", "kind", "list", "limits"], found.iter().map(row))
+    print_rows(["waiting", "oldest", "running", "polls", "kind", "list", "limits"], found.iter().map(row))
 }
 
-fn row(list: &ListedTaskList) -> [String; 6] {
+fn row(list: &ListedTaskList) -> [String; 7] {
     let more = if list.more_waiting { "+" } else { "" };
     let running = list.uses.first().map(|used| u64::from(used.running)).or(list.in_flight);
     [
         format!("{}{more}", list.waiting),
-        running.map(|running| running.to_string()).unwrap_or_default(),
+        list.oldest_since.map_or_else(|| "-".to_owned(), |since| since.to_string()),
+        running.map_or_else(|| "-".to_owned(), |running| running.to_string()),
         list.polls.to_string(),
         list.kind.clone(),
         list.name.clone(),
@@ -217,6 +221,8 @@ fn show_one(list: &ListedTaskList) -> String {
     lines.extend(running.map(|running| format!("running    {running}")));
     let unpolled = list.no_pollers_since.map(|since| format!(", none since {since}")).unwrap_or_default();
     lines.push(format!("polls      {}{unpolled}", list.polls));
+    lines.extend(list.pollers.iter().map(poller));
+    lines.extend(list.polling_nodes.iter().map(|node| format!("poller     at node {node}")));
     if let Some(pause) = &list.paused {
         let by = pause.identity.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
         let why = pause.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -235,6 +241,17 @@ fn show_one(list: &ListedTaskList) -> String {
     }));
     lines.extend(list.next.iter().map(|task| next(task, &list.name)));
     shown(&lines)
+}
+
+fn poller(it: &ListPoller) -> String {
+    let name = it.identity.as_deref().unwrap_or("without an identity");
+    let by = it.by.as_ref().map(|by| format!(" (credential `{by}`)")).unwrap_or_default();
+    let now = match (it.last_polled_at, it.polls) {
+        (Some(at), _) => format!("last polled at {at}"),
+        (None, 1) => "1 poll".to_owned(),
+        (None, polls) => format!("{polls} polls"),
+    };
+    format!("poller     {name}{by} since {}, {now}", it.since)
 }
 
 fn limit_lines(of: &ListLimits) -> Vec<String> {
@@ -286,7 +303,12 @@ mod tests {
         let at = "2026-01-01T00:00:00.000Z";
         let list = json!({
             "name": "PCI", "kind": "activity", "waiting": 3, "moreWaiting": true, "oldestSince": at, "inFlight": 9,
-            "dispatchedLastMinute": 1, "polls": 2,
+            "dispatchedLastMinute": 1, "polls": 3, "pollers": [
+                { "identity": "till-1", "by": "rack", "polls": 2, "since": at },
+                { "polls": 1, "since": at },
+                { "identity": "till-2", "polls": 0, "since": at, "lastPolledAt": "2026-01-01T00:01:00.000Z" },
+            ],
+            "pollingNodes": ["http://two:7420"],
             "limits": {
                 "maxRunning": 20, "rate": { "perSecond": 0.5, "burst": 1 }, "perKey": { "maxRunning": 2 },
                 "limits": [{ "key": "visa", "weight": 3 }, { "key": "gold", "maxRunning": 4 }], "group": "bank",
@@ -318,7 +340,11 @@ mod tests {
 list       PCI (activity)
 waiting    3 or more, the oldest since {at}
 running    20
-polls      2
+polls      3
+poller     till-1 (credential `rack`) since {at}, 2 polls
+poller     without an identity since {at}, 1 poll
+poller     till-2 since {at}, last polled at 2026-01-01T00:01:00.000Z
+poller     at node http://two:7420
 paused     since {at} by ann: maintenance
 limit      at most 20 running, at most 0.5/s (burst 1)
 each key   at most 2 running
@@ -335,7 +361,15 @@ group bank; at most 5/s (burst 5) with key `visa` on PCI; the service counts the
         assert_eq!(show(std::slice::from_ref(&list)), expected);
         assert_eq!(
             row(&list),
-            ["3+", "20", "2", "activity", "PCI", "paused, 20 running, 0.5/s (burst 1), per key, 2 keys, group bank"]
+            [
+                "3+",
+                at,
+                "20",
+                "3",
+                "activity",
+                "PCI",
+                "paused, 20 running, 0.5/s (burst 1), per key, 2 keys, group bank"
+            ]
         );
         let nothing: ListedTaskList = serde_json::from_value(json!({
             "name": "l", "kind": "decider", "waiting": 0, "moreWaiting": false, "dispatchedLastMinute": 0, "polls": 0,

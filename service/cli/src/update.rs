@@ -3,6 +3,7 @@
 use clap::Args;
 use client::body::{StartWorkflow, UpdateWorkflow};
 
+use super::options::AlwaysJson;
 use super::{Done, Identity, Target, print_json, read_input};
 
 /// Send an update to a run's decider and wait for its answer
@@ -38,6 +39,8 @@ pub struct UpdateCommand {
     start_input: Option<String>,
     #[command(flatten)]
     who: Identity,
+    #[command(flatten)]
+    _json: AlwaysJson,
     #[command(flatten)]
     target: Target,
 }

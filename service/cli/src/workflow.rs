@@ -5,18 +5,18 @@ mod result;
 mod start;
 
 use clap::{Args, Subcommand};
-use client::Filter;
 use client::body::{CancelWorkflow, OperatorAction, PauseWorkflow, ResetWorkflow, SignalWorkflow, TerminateWorkflow};
 use history::event::LaterSignals;
 use history::{Duration, EventId};
 use uuid::Uuid;
 
 use super::history::History;
+use super::options::AlwaysJson;
 use super::query::QueryCommand;
 use super::update::UpdateCommand;
-use super::{Done, Identity, Target, described, print_json, print_line, print_text, read_input};
-use list::{ListFilters, OrderArg, list};
-pub(super) use list::{OUTCOMES, STATUSES, close_reason, standing};
+use super::{Done, Identity, Target, described, print_json, print_text, read_input};
+use list::{CountRunsArgs, ListRunsArgs};
+pub(super) use list::{close_reason, standing};
 use result::{NOTE_AFTER, show_result};
 use start::StartArgs;
 
@@ -25,25 +25,13 @@ pub enum Workflow {
     /// Start a run
     Start(Box<StartArgs>),
     /// List runs
-    List {
-        #[command(flatten)]
-        filter: ListFilters,
-        /// Order of the listed runs
-        #[arg(long, value_enum)]
-        order: Option<OrderArg>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        target: Target,
-    },
+    ///
+    /// A run must match all given filters. A time is an RFC 3339 time, or a duration before now such as 2h or 7d.
+    List(Box<ListRunsArgs>),
     /// Count runs
-    Count {
-        #[command(flatten)]
-        filter: ListFilters,
-        #[command(flatten)]
-        target: Target,
-    },
+    ///
+    /// A run must match all given filters. A time is an RFC 3339 time, or a duration before now such as 2h or 7d.
+    Count(Box<CountRunsArgs>),
     /// Group the failures of blocked and failed runs by workflow type and reason
     Failures {
         /// Print JSON
@@ -83,6 +71,8 @@ pub enum Workflow {
         #[command(flatten)]
         who: Identity,
         #[command(flatten)]
+        json: AlwaysJson,
+        #[command(flatten)]
         target: Target,
     },
     /// Request the cancellation of a run; its decider decides how it ends
@@ -111,6 +101,8 @@ pub enum Workflow {
         /// If a run is open, terminate it first; without this option, the command fails
         #[arg(long)]
         terminate: bool,
+        #[command(flatten)]
+        json: AlwaysJson,
         #[command(flatten)]
         target: Target,
     },
@@ -147,6 +139,8 @@ pub enum Workflow {
         #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true)]
         wait: Duration,
         #[command(flatten)]
+        json: AlwaysJson,
+        #[command(flatten)]
         target: Target,
     },
 }
@@ -174,6 +168,8 @@ pub struct Hand {
     #[arg(long)]
     pub(super) key: Option<String>,
     #[command(flatten)]
+    _json: AlwaysJson,
+    #[command(flatten)]
     pub(super) target: Target,
 }
 
@@ -198,20 +194,15 @@ impl Workflow {
     pub(crate) async fn run(self) -> Done {
         match self {
             Self::Start(start) => start.run().await,
-            Self::List { filter, order, json, target } => {
-                list(&filter.ordered(order)?, filter.limit, json, &target).await
-            }
-            Self::Count { filter, target } => {
-                let count = target.client()?.count(&Filter { limit: None, ..filter.filter() }).await?;
-                print_line(&format!("{}{}", count.count, if count.truncated { " or more" } else { "" }))
-            }
+            Self::List(list) => list.run().await,
+            Self::Count(count) => count.run().await,
             Self::Failures { json, target } => list::failures(json, &target).await,
             Self::Show { which, json, target } => {
                 let described = target.client()?.describe(&which.workflow_id, which.run).await?;
                 if json { print_json(&described) } else { print_text(&described::lines(&described)) }
             }
             Self::Execute(start) => start.execute().await,
-            Self::Signal { which, name, input, key, if_match, who, target } => {
+            Self::Signal { which, name, input, key, if_match, who, target, json: _ } => {
                 let signal = SignalWorkflow { input: read_input(input.as_deref())?, identity: Some(who.identity()) };
                 let (id, run, client, key) = (&which.workflow_id, which.run, target.client()?, key.as_deref());
                 print_json(&match if_match.map(client::Tag::from) {
@@ -234,7 +225,7 @@ impl Workflow {
             Self::History(history) => history.run().await,
             Self::Query(query) => query.run().await,
             Self::Update(update) => update.run().await,
-            Self::Delete { workflow_id, run, terminate, target } => {
+            Self::Delete { workflow_id, run, terminate, target, json: _ } => {
                 print_json(&target.client()?.delete(&workflow_id, run, terminate).await?)
             }
             Self::Pause { hand, stop_clocks } => {
@@ -254,7 +245,7 @@ impl Workflow {
                 let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
                 print_json(&client.reset(id, run, &reset, key).await?)
             }
-            Self::Result { which, wait, target } => {
+            Self::Result { which, wait, target, json: _ } => {
                 let client = target.client()?;
                 let wait = std::time::Duration::from(wait);
                 let result = client.result(&which.workflow_id, which.run, wait.min(NOTE_AFTER)).await?;

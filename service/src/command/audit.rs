@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use client::body::AuditEntry;
+use serde_json::json;
 use service::audit::verify;
 
 use cli::{Done, Failed, Target, print_json, print_line, print_rows};
@@ -51,6 +52,9 @@ pub(crate) struct VerifyFiles {
     /// Hash of an entry that must exist: the head that an earlier verification printed
     #[arg(long, value_name = "HASH")]
     head: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Audit {
@@ -67,6 +71,15 @@ impl VerifyFiles {
         let head = self.head.map(|head| head.trim().to_lowercase());
         let checked =
             verify(&self.directory, head.as_deref()).map_err(|misfit| Failed::Other(1, misfit.to_string()))?;
+        if self.json {
+            return print_json(&json!({
+                "entries": checked.entries,
+                "firstEntry": checked.first,
+                "from": checked.times.as_ref().map(|(first, _)| first.to_string()),
+                "to": checked.times.as_ref().map(|(_, last)| last.to_string()),
+                "head": checked.head,
+            }));
+        }
         print_line(&format!("entries  {}", checked.entries))?;
         if let Some((first, last)) = checked.times {
             print_line(&format!("first    {first}"))?;

@@ -11,12 +11,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
 use engine::{Clock as _, SystemClock};
 use history::{Duration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use service::access::PREFIX_DIGITS;
 use service::access::{AccessKey, Credential as Stanza, Credentials, Moment, Secret};
 use sha2::{Digest, Sha256};
 
-use cli::{Done, Failed, note, print_line, print_rows, print_text};
+use cli::{Done, Failed, note, print_json, print_line, print_rows, print_text};
 use file::File;
 
 /// Prefix of generated secrets, by which scanners of repositories and logs recognize leaked secrets.
@@ -93,6 +93,9 @@ pub(crate) struct New {
     /// Print the section for the file instead of changing the file, and print the secret on standard error
     #[arg(long)]
     print: bool,
+    /// Print JSON with the name and the secret; with --print, also with the section
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     config: Config,
 }
@@ -102,6 +105,9 @@ pub(crate) struct New {
 /// A secret is identified by the first digits of its hash, an access key by its id.
 #[derive(Debug, Args)]
 pub(crate) struct ListCredentials {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     config: Config,
 }
@@ -137,13 +143,30 @@ struct Made {
     what: &'static str,
 }
 
+impl Made {
+    /// Returns the output of `--json`.
+    fn json(&self, name: &str, section: Option<&str>) -> Value {
+        let mut json = match self.stanza.access_keys.first() {
+            Some(key) => json!({ "name": name, "accessKeyId": key.id, "secretAccessKey": key.secret }),
+            None => json!({ "name": name, "secret": self.told }),
+        };
+        if let Some((section, json)) = section.zip(json.as_object_mut()) {
+            json.insert("section".to_owned(), section.into());
+        }
+        json
+    }
+}
+
 impl New {
     fn run(self) -> Done {
-        let print = self.print;
+        let (print, is_json) = (self.print, self.json);
         let name = self.name.clone();
         if print {
             let made = self.make()?;
             Credentials::new(vec![made.stanza.clone()]).map_err(Failed::Usage)?;
+            if is_json {
+                return print_json(&made.json(&name, Some(&toml(&made.stanza)?)));
+            }
             print_text(&toml(&made.stanza)?)?;
             note(&format!("the {} of `{name}`: {}", made.what, made.told));
             return Ok(());
@@ -166,6 +189,9 @@ impl New {
         file.write()?;
         let how = if is_known { "an additional secret" } else { "a new credential" };
         note(&format!("`{name}`, {how}: written to {}; a running service loads it within seconds", file.shown()));
+        if is_json {
+            return print_json(&made.json(&name, None));
+        }
         // On a terminal, the secret follows this message directly. If standard output is redirected, another message
         // says where the secret is.
         if std::io::stdout().is_terminal() {
@@ -207,10 +233,14 @@ impl New {
 impl ListCredentials {
     fn run(self) -> Done {
         let now = SystemClock.now();
-        let rows = self.config.file()?.credentials()?.into_iter().flat_map(|stanza| {
+        let credentials = self.config.file()?.credentials()?;
+        if self.json {
+            return print_json(&credentials.iter().map(credential_json).collect::<Vec<_>>());
+        }
+        let rows = credentials.into_iter().flat_map(|stanza| {
             let levels = levels(&stanza);
-            let row = |(secret, good): (String, String)| [stanza.name.clone(), levels.clone(), secret, good];
-            known_by(&stanza, now).into_iter().map(row).collect::<Vec<_>>()
+            let row = |known: Known| [stanza.name.clone(), levels.clone(), known.id.clone(), known.validity(now)];
+            known_by(&stanza).into_iter().map(row).collect::<Vec<_>>()
         });
         print_rows(["NAME", "PERMISSIONS", "SECRET", "VALID"], rows)
     }
@@ -235,14 +265,68 @@ impl Revoke {
     }
 }
 
-/// Returns each secret, key and certificate of a credential: its identifier, and its validity in words.
-fn known_by(stanza: &Stanza, now: Timestamp) -> Vec<(String, String)> {
-    let always = (!stanza.secret_sha256.is_empty()).then(|| (short(&stanza.secret_sha256), "always".to_owned()));
-    let secrets = stanza.secrets.iter().map(|it| (short(&it.sha256), good(now, it.not_before, it.expires)));
-    let key = stanza.access_key_id.iter().map(|id| (id.clone(), "always".to_owned()));
-    let keys = stanza.access_keys.iter().map(|it| (it.id.clone(), good(now, it.not_before, it.expires)));
-    let shown = stanza.certificates.iter().map(|entry| (entry.clone(), "as in the certificate".to_owned()));
-    always.into_iter().chain(secrets).chain(key).chain(keys).chain(shown).collect()
+/// A secret, key or certificate of a credential.
+struct Known {
+    what: &'static str,
+    /// Identifier, which is not secret.
+    id: String,
+    not_before: Option<Moment>,
+    expires: Option<Moment>,
+}
+
+impl Known {
+    /// Returns the validity in words.
+    fn validity(&self, now: Timestamp) -> String {
+        if self.what == CERTIFICATE {
+            "as in the certificate".to_owned()
+        } else {
+            good(now, self.not_before, self.expires)
+        }
+    }
+}
+
+/// Kind of an entry for a certificate, whose validity is in the certificate.
+const CERTIFICATE: &str = "certificate";
+
+/// Returns all secrets, keys and certificates of a credential.
+fn known_by(stanza: &Stanza) -> Vec<Known> {
+    let always = |what, id| Known { what, id, not_before: None, expires: None };
+    let secret = (!stanza.secret_sha256.is_empty()).then(|| always("secret", short(&stanza.secret_sha256)));
+    let secrets = stanza.secrets.iter().map(|it| {
+        let (id, not_before, expires) = (short(&it.sha256), it.not_before, it.expires);
+        Known { what: "secret", id, not_before, expires }
+    });
+    let key = stanza.access_key_id.iter().map(|id| always("accessKey", id.clone()));
+    let keys = stanza.access_keys.iter().map(|it| {
+        let (id, not_before, expires) = (it.id.clone(), it.not_before, it.expires);
+        Known { what: "accessKey", id, not_before, expires }
+    });
+    let certificates = stanza.certificates.iter().map(|entry| always(CERTIFICATE, entry.clone()));
+    secret.into_iter().chain(secrets).chain(key).chain(keys).chain(certificates).collect()
+}
+
+/// Returns a credential as an object with the names of the REST API, without its secrets.
+fn credential_json(stanza: &Stanza) -> Value {
+    let known = known_by(stanza).into_iter().map(|known| {
+        let mut json = json!({ "kind": known.what, "id": known.id });
+        let times = [("notBefore", known.not_before), ("expires", known.expires)];
+        if let Some(json) = json.as_object_mut() {
+            json.extend(times.into_iter().filter_map(|(name, at)| Some((name.to_owned(), at?.0.to_string().into()))));
+        }
+        json
+    });
+    json!({
+        "name": stanza.name,
+        "operator": stanza.operator,
+        "metrics": stanza.metrics,
+        "readers": stanza.readers,
+        "readersWithoutPayloads": stanza.readers_without_payloads,
+        "applications": stanza.applications,
+        "operators": stanza.operators,
+        "deciders": stanza.deciders,
+        "runners": stanza.runners,
+        "secrets": known.collect::<Vec<_>>(),
+    })
 }
 
 /// Shortens the hash of a secret to the digits that identify it in output.

@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use store_dynamodb::{Create, Dynamo, TableError};
 
 use crate::dynamodb::{Table, prices};
-use cli::{Done, Failed, note, print_line, print_text};
+use cli::{Done, Failed, note, print_json, print_line, print_text};
+use serde_json::json;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Dynamodb {
@@ -24,11 +25,17 @@ pub(crate) struct CreateTable {
     /// If the table exists already, only check it
     #[arg(long)]
     if_missing: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Check that a service can use the table
 #[derive(Debug, Args)]
 pub(crate) struct Check {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     table: Table,
 }
@@ -48,6 +55,9 @@ pub(crate) struct Cost {
     /// Price of a million read units, in dollars
     #[arg(long, default_value_t = prices::READ_UNIT, value_name = "DOLLARS")]
     read_price: f64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Operations with their costs: name, write units and read units. `store/dynamodb/tests/emulated/budget.rs` checks
@@ -84,12 +94,15 @@ impl CreateTable {
     async fn run(self) -> Done {
         let store = self.table.store().await.map_err(failed)?;
         let has_ttl = match store.create_table(Create { is_protected: !self.unprotected }).await {
-            Err(TableError::Exists { .. }) if self.if_missing => return see(&store, &self.table).await,
+            Err(TableError::Exists { .. }) if self.if_missing => return see(&store, &self.table, self.json).await,
             created => created.map_err(|trouble| failed(trouble.to_string()))?,
         };
         let name = self.table.name();
         if !has_ttl {
             note("baton: the table has no TTL: the service will delete expired runs with billed requests");
+        }
+        if self.json {
+            return print_json(&json!({ "table": name, "hasTtl": has_ttl, "isProtected": !self.unprotected }));
         }
         print_line(&format!("`{name}` is ready; consider point-in-time recovery, see docs/dynamodb.md"))
     }
@@ -98,14 +111,23 @@ impl CreateTable {
 impl Check {
     async fn run(self) -> Done {
         let store = self.table.store().await.map_err(failed)?;
-        see(&store, &self.table).await
+        see(&store, &self.table, self.json).await
     }
 }
 
 /// Checks the table, and prints whether a service can use it.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-async fn see(store: &Dynamo, table: &Table) -> Done {
+async fn see(store: &Dynamo, table: &Table, is_json: bool) -> Done {
     let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;
+    if is_json {
+        return print_json(&json!({
+            "table": table.name(),
+            "hasTtl": checked.has_ttl,
+            "isProtected": checked.is_protected,
+            "items": checked.items,
+            "bytes": checked.bytes,
+        }));
+    }
     let is = |is: bool| if is { "on" } else { "off" };
     print_line(&format!(
         "`{}` is usable: TTL {}, deletion protection {}, {} items, {:.1} MiB (updated every six hours)",
@@ -121,10 +143,18 @@ impl Cost {
     #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
     fn run(self) -> Done {
         use std::fmt::Write as _;
+        let dollars =
+            |written: f64, read: f64| (written * self.write_price + read * self.read_price) * (self.times as f64 / 1e6);
+        if self.json {
+            let operations = OPERATIONS.map(|(what, written, read)| {
+                let dollars = dollars(written, read);
+                json!({ "operation": what, "writeUnits": written, "readUnits": read, "dollars": dollars })
+            });
+            return print_json(&json!({ "times": self.times, "operations": operations }));
+        }
         let mut text = format!("{:<52}{:>12}{:>12}{:>12}\n", "operation", "write units", "read units", "dollars");
         for (what, written, read) in OPERATIONS {
-            let millions = self.times as f64 / 1e6;
-            let dollars = (written * self.write_price + read * self.read_price) * millions;
+            let dollars = dollars(written, read);
             writeln!(text, "{what:<52}{written:>12}{read:>12}{dollars:>12.2}")
                 .map_err(|error| failed(error.to_string()))?;
         }

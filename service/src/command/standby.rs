@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand, ValueHint};
 use history::{Duration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use service::following::StandbyView;
 use service::http::{Server, ServerLimits};
 use store_archive::{ArchiveAddress, Followed, Promotion, Standby as Follower, StandbyOptions};
@@ -67,6 +67,9 @@ enum StandbyAction {
         /// Maximum time to wait until the old service has stopped; used only if no standby is running on the directory
         #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
         wait: Duration,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -77,7 +80,7 @@ fn standard(duration: Duration) -> std::time::Duration {
 impl StandbyCommand {
     pub(super) async fn run(self) -> Done {
         match (self.command, self.follow, self.data_dir) {
-            (Some(StandbyAction::Promote { data_dir, wait }), _, _) => promote(data_dir, wait).await,
+            (Some(StandbyAction::Promote { data_dir, wait, json }), _, _) => promote(data_dir, wait, json).await,
             (None, Some(follow), Some(data_dir)) => {
                 let following = StandbyView::default();
                 if let Some(address) = self.listen {
@@ -91,12 +94,20 @@ impl StandbyCommand {
     }
 }
 
-async fn promote(data_dir: PathBuf, wait: Duration) -> Done {
+async fn promote(data_dir: PathBuf, wait: Duration, is_json: bool) -> Done {
     let promoted = blocking(move || store_archive::promote(&data_dir, standard(wait))).await?;
     match promoted {
+        Some(promotion) if is_json => print_json_text(&promotion_json(promotion).to_string()),
+        None if is_json => print_json_text(&json!({ "promoted": true }).to_string()),
         Some(promotion) => print_line(&said(promotion)),
         None => print_line("the standby has taken over; start `baton serve` with its directory"),
     }
+}
+
+fn promotion_json(promotion: Promotion) -> Value {
+    let Promotion { epoch, batch, at, is_all } = promotion;
+    let at = Timestamp::from_millis(at).to_string();
+    json!({ "promoted": true, "epoch": epoch, "batch": batch, "at": at, "isAll": is_all })
 }
 
 fn said(promotion: Promotion) -> String {
@@ -171,13 +182,7 @@ async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Durat
         }
     };
     match promoted {
-        Some(promotion) if is_json => {
-            let Promotion { epoch, batch, at, is_all } = promotion;
-            let at = Timestamp::from_millis(at).to_string();
-            print_json_text(
-                &json!({ "promoted": true, "epoch": epoch, "batch": batch, "at": at, "isAll": is_all }).to_string(),
-            )
-        }
+        Some(promotion) if is_json => print_json_text(&promotion_json(promotion).to_string()),
         Some(promotion) => print_line(&said(promotion)),
         // Ends with a failure, so that a script that waits for the takeover does not continue.
         None => Err(Failed::Other(1, "stopped without taking over".to_owned())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::body::{CompleteTurn, PollDecider, Rejection, StartWorkflow, UpdateResult, UpdateWorkflow};
+use client::body::{CompleteTurn, ListedNode, PollDecider, Rejection, StartWorkflow, UpdateResult, UpdateWorkflow};
 use client::{Access, Client, Patience};
 use engine::{Engine, Node, Settings, SystemClock};
 use serde_json::json;
@@ -59,6 +59,44 @@ async fn start_w(client: &Client) {
         ..StartWorkflow::default()
     };
     client.start(&start, None).await.unwrap();
+}
+
+/// Output of a command of `baton` with the operator's credential.
+async fn baton(url: &str, line: &str) -> (i32, String) {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_baton"));
+    command.args(line.split(' ')).args(["--url", url]).env("BATON_SECRET", SECRET);
+    let output = command.output().await.unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), text)
+}
+
+#[tokio::test]
+async fn the_command_line_lists_and_shows_nodes() {
+    let store = fresh().await;
+    let (_one, at_one) = open(&store).await;
+    let (_two, at_two) = open(&store).await;
+    // The first node finds the second at its next heartbeat.
+    while at_one.nodes().await.unwrap().nodes.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let (code, listed) = baton(at_one.url(), "node list --json").await;
+    let nodes: Vec<ListedNode> = serde_json::from_str(&listed).unwrap();
+    assert_eq!((code, &nodes), (0, &at_one.nodes().await.unwrap().nodes));
+    let responding = |nodes: &[ListedNode]| {
+        nodes.iter().filter(|node| node.responding).map(|node| node.address.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(responding(&nodes), [at_one.url()]);
+    let (code, listed) = baton(at_one.url(), "node list").await;
+    let other = listed.lines().find(|line| line.contains(at_two.url())).unwrap_or_else(|| panic!("{listed}"));
+    assert!(code == 0 && other.contains(" of ") && !other.ends_with("yes"), "{listed}");
+    let (code, shown) = baton(at_one.url(), "node show").await;
+    let first = format!("node       {}, which responds\n", at_one.url());
+    assert!(code == 0 && shown.starts_with(&first) && shown.contains("\nshards     "), "{shown}");
+    let (code, shown) = baton(at_one.url(), &format!("node show {} --json", at_two.url())).await;
+    let node: ListedNode = serde_json::from_str(&shown).unwrap();
+    assert_eq!((code, node.address.as_str(), node.responding), (0, at_two.url(), false));
+    let (code, text) = baton(at_one.url(), "node show http://127.0.0.1:1").await;
+    assert!(code == 1 && text.contains("no live node `http://127.0.0.1:1`: the live nodes are http"), "{text}");
 }
 
 #[tokio::test]

@@ -18,8 +18,21 @@ pub(crate) struct Shell {
 
 impl Shell {
     pub(crate) fn open(name: &str) -> Self {
-        let scratch = Scratch::new(name);
-        Self { service: Service::start(&scratch.0, &[]), scratch }
+        Self::open_at(Scratch::new(name), &[])
+    }
+
+    /// A service with these options whose files are in this directory.
+    pub(crate) fn open_at(scratch: Scratch, args: &[&str]) -> Self {
+        Self { service: Service::start(&scratch.0, args), scratch }
+    }
+
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        &self.scratch.0
+    }
+
+    /// Ends the service.
+    pub(crate) fn stop(&mut self) {
+        self.service.kill();
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -30,6 +43,18 @@ impl Shell {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
         command.args(line.split(' ')).args(["--url", &self.service.url]).stdin(std::process::Stdio::null());
         command
+    }
+
+    /// Exit code, standard output and standard error of a command line with quotes and pipes, which a shell executes
+    /// with `baton` in its PATH and this service as the default.
+    pub(crate) fn script(&self, line: &str) -> (i32, String, String) {
+        let bin = std::path::Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", line]).current_dir(&self.scratch.0).env("PATH", path).env("BATON_URL", &self.service.url);
+        let output = shell.stdin(std::process::Stdio::null()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }
 
     /// Exit code and output of a command.
@@ -59,7 +84,7 @@ impl Shell {
     }
 
     /// Completes the next turn with these decisions.
-    async fn decide(&self, decisions: Vec<Decision>) {
+    pub(crate) async fn decide(&self, decisions: Vec<Decision>) {
         let client = self.client();
         let turn = client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap();
         let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
@@ -67,7 +92,7 @@ impl Shell {
     }
 }
 
-fn activity(id: &str) -> Decision {
+pub(crate) fn activity(id: &str) -> Decision {
     let (activity_type, task_list) = ("work".to_owned(), Some("runners".to_owned()));
     ScheduleActivity { activity_id: id.to_owned(), activity_type, task_list, ..ScheduleActivity::default() }.into()
 }
@@ -107,8 +132,8 @@ async fn lists_have_a_header_and_name_every_run() {
     let run = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
     let listed = shell.ok("workflow list");
     let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["started", "status", "type", "workflow", "id", "run", "id", "tags", "reason"]);
-    assert_eq!(&lines[1][1..], ["open", "test", "w", &run], "{listed}");
+    assert_eq!(lines[0], ["started", "closed", "status", "type", "workflow", "id", "run", "id", "tags", "reason"]);
+    assert_eq!(&lines[1][1..], ["-", "open", "test", "w", &run], "{listed}");
     assert!(shell.ok("workflow list --id-prefix w").contains(&run));
     assert!(!shell.ok("workflow list --id-prefix x").contains(&run));
     assert!(shell.ok("workflow count --id-prefix w").contains('1'));
@@ -163,7 +188,7 @@ async fn runs_are_listed_in_four_orders() {
         ("--order oldest-close", "c a"),
     ] {
         let listed = shell.ok(format!("workflow list {order}").trim());
-        let ids: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3)).collect();
+        let ids: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().nth(4)).collect();
         assert_eq!(ids.join(" "), expected, "{order}: {listed}");
     }
     assert_eq!(shell.run("workflow list --order sideways").0, 2);

@@ -33,6 +33,8 @@ mod https;
 mod idle;
 #[path = "../shared/issuer.rs"]
 mod issuer;
+mod json_output;
+mod list_filters;
 #[path = "../shared/lost.rs"]
 mod lost;
 mod man_pages;
@@ -45,6 +47,7 @@ mod task_lists;
 mod terminal;
 mod tls;
 mod tokens;
+mod types;
 mod upgrading;
 mod zones;
 

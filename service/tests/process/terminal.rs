@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use client::body::{
     CreateBatch, CreateDomain, CreateSchedule, FailTurn, PauseSchedule, PauseTaskList, PauseWorkflow, PollDecider,
-    Schedule, SetKeyLimits, SetListLimits, SetTaskLimits, StartWorkflow, TerminateWorkflow,
+    RegisterType, Schedule, SetKeyLimits, SetListLimits, SetTaskLimits, StartWorkflow, TerminateWorkflow,
 };
 use client::{Patience, TaskListKind};
-use history::Payload;
+use history::{ActivityDefaults, Payload};
 use serde_json::Value;
 
 use crate::commands::Shell;
@@ -69,6 +69,15 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
     let limits = SetListLimits { limits: vec![key], group: name(), ..SetListLimits::default() };
     client.limit_list(TURNED, TaskListKind::Activity, &limits).await.unwrap();
 
+    let register = RegisterType::<ActivityDefaults> {
+        name: TURNED.to_owned(),
+        version: None,
+        description: Some(ORDERS.to_owned()),
+        defaults: ActivityDefaults { task_list: name(), ..ActivityDefaults::default() },
+    };
+    client.register_type(&register).await.unwrap();
+
+    let type_show = format!("type show {TURNED} --activities");
     let list_show = format!("task-list show {TURNED}");
     let unknown = format!("workflow show {ORDERS}");
     let (batch_show, batch_json) = (format!("batch show {batch} --wait"), format!("batch show {batch} --json"));
@@ -95,6 +104,11 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
         "task-list show deciders",
         list_show.as_str(),
         "limit-group list",
+        "type list",
+        "type list --json",
+        type_show.as_str(),
+        "node list",
+        "node show",
         "limit-group list --json",
         "schedule resume s",
         "history nobody",

@@ -1,83 +1,27 @@
-//! `baton workflow list`, and the filter of runs that several commands have in common.
+//! `baton workflow list`, `count` and `failures`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use client::Filter;
 use client::body::Listed;
 use history::RunCondition;
 
-use crate::{Done, Failed, Target, note, print_json, print_rows};
+use crate::paged::entries_up_to;
+use crate::run_filters::{OrderArg, OtherFilters, RunFilters};
+use crate::{Done, Failed, Target, note, print_json, print_line, print_rows};
 
-/// Order of a list of runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OrderArg {
-    /// Newest start first
-    NewestStart,
-    /// Oldest start first
-    OldestStart,
-    /// Newest close first; only closed runs are listed
-    NewestClose,
-    /// Oldest close first; only closed runs are listed
-    OldestClose,
-}
+/// Default number of listed runs. Our choice: a screen or two.
+const RUNS_DEFAULT: usize = 100;
 
-impl From<OrderArg> for client::Order {
-    fn from(order: OrderArg) -> Self {
-        match order {
-            OrderArg::NewestStart => Self::NewestStart,
-            OrderArg::OldestStart => Self::OldestStart,
-            OrderArg::NewestClose => Self::NewestClose,
-            OrderArg::OldestClose => Self::OldestClose,
-        }
-    }
-}
-
-/// Values of `--status`: all open runs, all closed runs, the conditions of open runs, and the outcomes of closed runs.
-pub(crate) const STATUSES: [&str; 14] = [
-    "open",
-    "closed",
-    "paused",
-    "blocked",
-    "stuck",
-    "failing",
-    "retrying",
-    "repeating",
-    "success",
-    "failed",
-    "canceled",
-    "timed-out",
-    "terminated",
-    "continued-as-new",
-];
-
-/// Outcomes of closed runs. They are also values of `--status`.
-pub(crate) const OUTCOMES: [&str; 6] = ["success", "failed", "canceled", "timed-out", "terminated", "continued-as-new"];
-
-/// Values of [`STATUSES`] that select only open runs.
-const OPEN_STATUSES: [&str; 7] = ["open", "paused", "blocked", "stuck", "failing", "retrying", "repeating"];
+/// Maximum number of runs per page. Source: the maximum of the service.
+const PAGE_RUNS: usize = 1_000;
 
 #[derive(Debug, Args)]
-pub struct ListFilters {
-    /// Only runs with this status: all open or all closed runs, a condition of open runs, or an outcome of closed runs
-    #[arg(long, value_parser = STATUSES)]
-    status: Option<String>,
-    /// Only runs of this workflow type
-    #[arg(long = "type", value_name = "TYPE")]
-    workflow_type: Option<String>,
-    /// Only runs of this workflow id
-    #[arg(long = "id", value_name = "ID")]
-    workflow_id: Option<String>,
-    /// Only runs whose workflow id begins with this text
-    #[arg(long = "id-prefix", value_name = "BEGINNING")]
-    workflow_id_prefix: Option<String>,
-    /// Only runs with this tag
-    #[arg(long)]
-    tag: Option<String>,
+struct ListFilters {
+    #[command(flatten)]
+    runs: RunFilters,
     /// Only runs that closed with exactly this reason, as the list shows it
     #[arg(long)]
     reason: Option<String>,
-    /// Maximum number of runs
-    #[arg(long, default_value_t = 100)]
-    pub(super) limit: usize,
 }
 
 impl ListFilters {
@@ -85,38 +29,64 @@ impl ListFilters {
     ///
     /// # Errors
     ///
-    /// [`Failed::Usage`] for an order by close with a filter that selects only open runs. Such a list would always be
-    /// empty, because an order by close lists only closed runs.
-    pub(super) fn ordered(&self, order: Option<OrderArg>) -> Result<Filter, Failed> {
-        let by_close = match order {
-            Some(OrderArg::NewestClose) => Some("newest-close"),
-            Some(OrderArg::OldestClose) => Some("oldest-close"),
-            Some(OrderArg::NewestStart | OrderArg::OldestStart) | None => None,
-        };
-        let open = self.status.as_deref().filter(|status| OPEN_STATUSES.contains(status));
-        if let Some((order, status)) = by_close.zip(open) {
-            return Err(Failed::Usage(format!(
-                "--order {order} lists only closed runs, and --status {status} selects open runs: omit one of \
-                 them, or use --order newest-start"
-            )));
-        }
-        Ok(Filter { order: order.map(Into::into), ..self.filter() })
+    /// [`Failed::Usage`] if no run can match.
+    fn filter(self, order: Option<OrderArg>) -> Result<Filter, Failed> {
+        let reason = self.reason.as_ref().map(|_| "--reason");
+        self.runs.check(OtherFilters { order, reason, open_by_default: None })?;
+        let Self { runs, reason } = self;
+        Ok(Filter {
+            status: runs.status,
+            workflow_type: runs.workflow_type,
+            workflow_id: runs.workflow_id,
+            workflow_id_prefix: runs.workflow_id_prefix,
+            tag: runs.tag,
+            reason,
+            started_from: runs.started_after,
+            started_before: runs.started_before,
+            closed_from: runs.closed_after,
+            closed_before: runs.closed_before,
+            order: order.map(Into::into),
+            limit: None,
+        })
     }
+}
 
-    pub(super) fn filter(&self) -> Filter {
-        Filter {
-            status: self.status.clone(),
-            workflow_type: self.workflow_type.clone(),
-            workflow_id: self.workflow_id.clone(),
-            workflow_id_prefix: self.workflow_id_prefix.clone(),
-            tag: self.tag.clone(),
-            reason: self.reason.clone(),
-            closed_from: None,
-            closed_before: None,
-            order: None,
-            limit: Some(self.limit.min(1_000)),
-        }
-    }
+/// Arguments of `baton workflow list`.
+#[derive(Debug, Args)]
+pub struct ListRunsArgs {
+    #[command(flatten)]
+    filter: ListFilters,
+    /// Order of the listed runs
+    #[arg(long, value_enum)]
+    order: Option<OrderArg>,
+    /// Maximum number of listed runs
+    #[arg(long, value_name = "COUNT", default_value_t = RUNS_DEFAULT, value_parser = at_least_one)]
+    limit: usize,
+    /// List all matching runs
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number of at least 1; --all lists all runs".to_owned())
+}
+
+/// Arguments of `baton workflow count`.
+#[derive(Debug, Args)]
+pub struct CountRunsArgs {
+    #[command(flatten)]
+    filter: ListFilters,
+    /// Print JSON, which also contains the number of runs of each status
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Returns the status of a run as the value of `--status` that selects it.
@@ -140,31 +110,49 @@ pub(crate) fn close_reason(reason: Option<&str>, details: Option<&str>) -> Optio
     }
 }
 
-pub(super) async fn list(filter: &Filter, most: usize, json: bool, target: &Target) -> Done {
-    let client = target.client()?;
-    let mut found: Vec<Listed> = Vec::new();
-    let mut page = None;
-    while found.len() < most {
-        let read = client.list(filter, page.as_deref()).await?;
-        found.extend(read.workflows);
-        page = read.next_page;
-        if page.is_none() {
-            break;
+impl ListRunsArgs {
+    pub(super) async fn run(self) -> Done {
+        let most = if self.all { usize::MAX } else { self.limit };
+        let filter = Filter { limit: Some(most.min(PAGE_RUNS)), ..self.filter.filter(self.order)? };
+        let client = self.target.client()?;
+        let (found, has_more) = entries_up_to(most, async |page: Option<String>| {
+            let read = client.list(&filter, page.as_deref()).await?;
+            Ok((read.workflows, read.next_page))
+        })
+        .await?;
+        if self.json {
+            print_json(&found)?;
+        } else {
+            print_rows(
+                ["started", "closed", "status", "type", "workflow id", "run id", "tags", "reason"],
+                found.into_iter().map(row),
+            )?;
         }
+        if has_more {
+            note(&format!("listed the first {most} runs; there may be more: set --limit, or use --all"));
+        }
+        Ok(())
     }
-    found.truncate(most);
-    if json {
-        return print_json(&found);
+}
+
+fn row(run: Listed) -> [String; 8] {
+    let status = standing(&run).to_owned();
+    // Each cell before the tags has a value, so that scripts can split the row at spaces.
+    let closed = run.closed_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+    let reason = close_reason(run.reason.as_deref(), run.details_line.as_deref()).unwrap_or_default();
+    let (run_id, tags) = (run.run_id.to_string(), run.tags.join(", "));
+    [run.started_at.to_string(), closed, status, run.workflow_type, run.workflow_id, run_id, tags, reason]
+}
+
+impl CountRunsArgs {
+    pub(super) async fn run(self) -> Done {
+        let filter = self.filter.filter(None)?;
+        let count = self.target.client()?.count(&filter).await?;
+        if self.json {
+            return print_json(&count);
+        }
+        print_line(&format!("{}{}", count.count, if count.truncated { " or more" } else { "" }))
     }
-    print_rows(
-        ["started", "status", "type", "workflow id", "run id", "tags", "reason"],
-        found.into_iter().map(|run| {
-            let (started, status) = (run.started_at.to_string(), standing(&run).to_owned());
-            let reason = close_reason(run.reason.as_deref(), run.details_line.as_deref());
-            let (run_id, tags) = (run.run_id.to_string(), run.tags.join(", "));
-            [started, status, run.workflow_type, run.workflow_id, run_id, tags, reason.unwrap_or_default()]
-        }),
-    )
 }
 
 pub(super) async fn failures(json: bool, target: &Target) -> Done {
@@ -190,74 +178,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn filters(status: Option<&str>) -> ListFilters {
-        ListFilters {
-            status: status.map(str::to_owned),
-            workflow_type: None,
-            workflow_id: None,
-            workflow_id_prefix: None,
-            tag: None,
-            reason: None,
-            limit: 100,
-        }
-    }
-
-    #[test]
-    fn an_order_by_close_of_open_runs_is_refused() {
-        for status in OPEN_STATUSES {
-            for (order, word) in [(OrderArg::NewestClose, "newest-close"), (OrderArg::OldestClose, "oldest-close")] {
-                let Err(Failed::Usage(why)) = filters(Some(status)).ordered(Some(order)) else {
-                    unreachable!("{word} of {status} runs")
-                };
-                assert!(why.contains(&format!("--order {word} lists only closed runs")), "{why}");
-                assert!(why.contains(&format!("--status {status} selects open runs")), "{why}");
-            }
-            assert!(filters(Some(status)).ordered(Some(OrderArg::OldestStart)).is_ok());
-        }
-        assert!(filters(None).ordered(Some(OrderArg::NewestClose)).is_ok());
-        assert!(filters(Some("failed")).ordered(Some(OrderArg::OldestClose)).is_ok());
-    }
-
-    #[test]
-    fn an_unknown_status_is_refused_with_the_known_ones() {
-        use clap::Subcommand as _;
-        for line in ["workflow list --status bogus", "workflow count --status bogus", "export -o - --status bogus"] {
-            let program = crate::CliCommand::augment_subcommands(clap::Command::new("baton"));
-            let typed = ["baton"].into_iter().chain(line.split(' '));
-            let said = program.try_get_matches_from(typed).unwrap_err().to_string();
-            assert!(said.contains("'bogus'") && OUTCOMES.iter().all(|word| said.contains(word)), "{line}: {said}");
-        }
-    }
-
-    #[test]
-    fn every_status_that_a_list_shows_can_be_selected() {
-        use history::Status;
-        let closed = [
-            Status::Success,
-            Status::Failed,
-            Status::Canceled,
-            Status::TimedOut,
-            Status::Terminated,
-            Status::ContinuedAsNew,
-        ];
-        let conditions = [
-            RunCondition::Paused,
-            RunCondition::Blocked,
-            RunCondition::Stuck,
-            RunCondition::Failing,
-            RunCondition::Retrying,
-            RunCondition::Repeating,
-        ];
-        let words = closed
-            .map(Status::word)
-            .into_iter()
-            .chain(conditions.map(RunCondition::word))
-            .chain([Status::Open.word(), "closed"]);
-        let words: std::collections::BTreeSet<&str> = words.collect();
-        assert_eq!(words, std::collections::BTreeSet::from(STATUSES));
-        assert_eq!(closed.map(Status::word), OUTCOMES);
-    }
 
     #[test]
     fn a_list_says_how_each_run_stands_in_the_word_that_finds_it() {

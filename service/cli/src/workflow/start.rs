@@ -5,7 +5,7 @@ use client::body::{StartSignal, StartWorkflow};
 use history::{ConflictPolicy, Duration, Factor, RetryPolicy, ReusePolicy};
 
 use super::result::{NOTE_AFTER, show_result};
-use crate::options::word;
+use crate::options::{AlwaysJson, word};
 use crate::{Done, Identity, Target, print_json, read_input};
 
 #[derive(Debug, Args)]
@@ -58,6 +58,8 @@ pub struct StartArgs {
     wait: Option<Duration>,
     #[command(flatten)]
     who: Identity,
+    #[command(flatten)]
+    _json: AlwaysJson,
     #[command(flatten)]
     target: Target,
 }
