@@ -34,11 +34,12 @@ bodies! {@request
         max_running: Option<u32>,
         /// Maximum rate at which tasks with this key start.
         rate: Option<SetStartRate>,
-        /// Number of tasks that the key gets when its turn comes, 1 to 100; 1 by default.
+        /// Number of tasks of this key that the list hands out before it continues with the next key, 1 to 100; 1 by
+        /// default.
         weight: Option<u32>,
     }
-    /// Limits that several tasks share: those of each key, or those of the lists of a group. A group needs at least
-    /// one.
+    /// Limits for a set of tasks. The set is all tasks with the same concurrency key, or all tasks on the lists of a
+    /// limit group. A limit group needs at least one of the limits.
     SetTaskLimits {
         /// Maximum number of running tasks. 1 to 100,000.
         max_running: Option<u32>,
@@ -85,7 +86,7 @@ answers! {
         max_running: Option<u32>,
         /// Maximum rate at which tasks with this key start.
         rate: Option<StartRate>,
-        /// Number of tasks that the key gets when its turn comes; 1 when absent.
+        /// Number of tasks of this key that the list hands out before it continues with the next key; 1 when absent.
         weight: Option<u32>,
     }
     /// Limits of a task list.

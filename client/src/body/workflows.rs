@@ -168,9 +168,9 @@ answers! {
         scheduled_at: Timestamp,
         /// Time when a runner took the activity; absent while the activity waits for a runner.
         started_at: Option<Timestamp>,
-        /// Identity of the runner that has it, from the runner's poll.
+        /// Identity of the runner that has the activity, from the runner's poll.
         identity: Option<String>,
-        /// Name of that runner's credential.
+        /// Name of the credential of the runner that has the activity.
         by: Option<CallerName>,
         /// Number of the current or next attempt: 1, 2, 3, …
         attempt: u32,
@@ -187,11 +187,11 @@ answers! {
         paused: Option<PausedActivity>,
         /// Time of the last heartbeat, of this attempt or an earlier one.
         last_heartbeat_at: Option<Timestamp>,
-        /// Details of that heartbeat. Only for callers that may see payloads. Absent if the details of all activities
-        /// together exceed 1 MiB, for those that do not fit.
+        /// Details of the activity's last heartbeat. Only for callers that may see payloads. Absent if the details do
+        /// not fit into the 1 MiB that the response has for the heartbeat details of all activities.
         #[serde(default, deserialize_with = "history::payload_present")]
         heartbeat_details: Option<Payload>,
-        /// Limits of its task list that hold it back while it waits; absent if it only waits for a runner.
+        /// Limits of the task list that hold the waiting activity back; absent if the activity only waits for a runner.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<WaitsBehind>,
     }
@@ -234,7 +234,7 @@ answers! {
         run_id: Uuid,
         /// Workflow type.
         workflow_type: String,
-        /// Task list of its next turns.
+        /// Task list of the run's next turns.
         task_list: String,
         /// Status of the run: `open`, or its close status.
         status: Status,
@@ -257,7 +257,8 @@ answers! {
         retry: Option<RetryPolicy>,
         /// Number of the attempt that this run makes, if the workflow has a retry policy: 1, 2, 3, …
         attempt: Option<u32>,
-        /// Time when this attempt begins, while the run waits for that time.
+        /// Earliest time of the first turn of this attempt. Present only if the attempt is a retry whose first turn has
+        /// not ended.
         next_attempt_at: Option<Timestamp>,
         /// Run id of the retry, if this run failed or timed out and is retried.
         retried_as: Option<Uuid>,
@@ -290,12 +291,12 @@ answers! {
         version: EventId,
         /// Event id of the run's newest event.
         history_length: EventId,
-        /// Context that the decider stored with its newest answer that had one. Only for callers that may see payloads.
+        /// Newest context that the decider stored with an answer. Only for callers that may see payloads.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
         /// State of the run's turn: `none`, `waiting` for a decider, or `started` by a decider.
         turn: String,
-        /// Limits of its task list that hold the waiting turn back; absent if it only waits for a decider.
+        /// Limits of the task list that hold the waiting turn back; absent if the turn only waits for a decider.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<WaitsBehind>,
         /// Activities that have not closed.

@@ -97,11 +97,13 @@ pub struct BatchedOperation {
     /// True if timers and timeouts of the run stop as well. Only for `pause`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_clocks: bool,
-    /// Event that the new run keeps last. Only for `reset`, which needs `to` or `eventId`.
+    /// Last event that the new run copies from the old run. Only for `reset`, which needs `to` or `eventId`.
     pub to: Option<ResetTo>,
-    /// Id of the event that the new run keeps last, the same in each run. Only for `reset`.
+    /// Id of the last event that the new run copies from the old run; the same id is used for all runs of the batch.
+    /// Only for `reset`.
     pub event_id: Option<EventId>,
-    /// Treatment of signals that the run received later; `reapply` when absent. Only for `reset`.
+    /// Treatment of signals that the old run received after the last copied event; `reapply` when absent. Only for
+    /// `reset`.
     pub signals: Option<LaterSignals>,
 }
 

@@ -56,7 +56,7 @@ pub struct ResetPlan {
     pub signals: LaterSignals,
 }
 
-/// Treatment of signals and cancel requests that came after the last copied event.
+/// Treatment, in a reset, of signals and cancel requests that the old run received after the last copied event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

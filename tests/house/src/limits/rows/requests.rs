@@ -127,8 +127,9 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
     ],
-    notes: &["After the service has refused a request, it reads the remaining bytes of the request's body, up to the \
-         two limits for a refused body. Otherwise the caller might not receive the response."],
+    notes: &["After the service has refused a request, it reads the remaining bytes of the request's body, within \
+         the limits of bytes and time for a refused body in the table above. Otherwise the caller might not receive \
+         the response."],
 };
 
 pub(super) const LOAD: Section = Section {
