@@ -34,7 +34,8 @@ bodies! {@request
         max_running: Option<u32>,
         /// Maximum rate at which tasks with this key start.
         rate: Option<SetStartRate>,
-        /// Number of tasks that the key gets when its turn comes, 1 to 100; 1 by default.
+        /// Number of tasks with this key that the list dispatches in succession before it continues with the next key,
+        /// 1 to 100; 1 by default.
         weight: Option<u32>,
     }
     /// Limits that several tasks share: those of each key, or those of the lists of a group. A group needs at least
@@ -85,7 +86,8 @@ answers! {
         max_running: Option<u32>,
         /// Maximum rate at which tasks with this key start.
         rate: Option<StartRate>,
-        /// Number of tasks that the key gets when its turn comes; 1 when absent.
+        /// Number of tasks with this key that the list dispatches in succession before it continues with the next key;
+        /// 1 when absent.
         weight: Option<u32>,
     }
     /// Limits of a task list.
@@ -206,7 +208,8 @@ answers! {
         name: String,
         /// Kind of its tasks: `decider` or `activity`. Lists of both kinds may have the same name.
         kind: String,
-        /// Number of tasks waiting in memory, without queries and updates that wait for a separate task.
+        /// Number of turns and activities that wait in memory. Queries and updates that wait without a turn are
+        /// not counted.
         waiting: u64,
         /// True if further tasks are waiting only in the store.
         more_waiting: bool,

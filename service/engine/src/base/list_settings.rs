@@ -86,7 +86,8 @@ pub struct KeySettings {
     /// Limits of the key, instead of those that apply to each key.
     #[serde(flatten)]
     pub limits: TaskLimits,
-    /// Number of tasks that the key gets when its turn comes; 1 when absent.
+    /// Number of tasks with this key that the list dispatches in succession before it continues with the next key;
+    /// 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
 }
