@@ -51,7 +51,7 @@ answers! {
         /// True if there may be more runs, because not all were examined.
         #[serde(default)]
         truncated: bool,
-        /// The first of these runs, at most 100.
+        /// The first matching runs, at most 100.
         workflows: Vec<Listed>,
     }
     /// The state of a batch.
@@ -78,7 +78,7 @@ answers! {
         completed_at: Option<Timestamp>,
         /// Number of runs that matched the filter when the batch was created. With `workflowIds`, the number of ids.
         estimated_total: u64,
-        /// True if there may have been more runs, because not all were examined.
+        /// True if more runs may have matched than `estimatedTotal` states, because not all runs were examined.
         #[serde(default)]
         estimate_truncated: bool,
         /// Number of runs that match the filter and that the batch has read so far.
@@ -87,9 +87,9 @@ answers! {
         done: u64,
         /// Number of runs on which the operation was not possible.
         refused: u64,
-        /// Numbers of these runs by error code.
+        /// Number of runs on which the operation was not possible, for each error code.
         refused_by_code: BTreeMap<String, u64>,
-        /// The first of these runs, at most 100.
+        /// The first runs on which the operation was not possible, at most 100.
         refusals: Vec<BatchRefusal>,
     }
     /// A batch in a list.

@@ -167,7 +167,7 @@ pub struct Schedules {
 pub struct NextTimes {
     /// Times in ascending order, without jitter.
     pub times: Vec<Timestamp>,
-    /// Time at which the search for times was aborted because it took too long. There may be later times. Absent if the
-    /// search was complete.
+    /// Time up to which the service searched, if it stopped the search because the search took too long. There may be
+    /// later times. Absent if the search was complete.
     pub searched_until: Option<Timestamp>,
 }

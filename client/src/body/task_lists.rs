@@ -207,7 +207,8 @@ answers! {
         name: String,
         /// Kind of its tasks: `decider` or `activity`. Lists of both kinds may have the same name.
         kind: String,
-        /// Number of tasks waiting in memory, without queries and updates that wait for a separate task.
+        /// Number of turns and activities that wait in memory. Queries and updates that wait without a turn are
+        /// not counted.
         waiting: u64,
         /// True if further tasks are waiting only in the store.
         more_waiting: bool,

@@ -62,12 +62,12 @@ pub struct ResetPlan {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum LaterSignals {
-    /// The new run gets the signals and cancel requests again, in order, after its WorkflowReset event. Cancel requests
-    /// are not reapplied if the reset run closed as canceled.
+    /// The new run gets these later signals and cancel requests again, in order, after its WorkflowReset event. If the
+    /// old run closed as canceled, the new run gets no cancel requests again.
     #[default]
     #[n(0)]
     Reapply,
-    /// The new run does not get the signals and cancel requests.
+    /// The new run does not get the later signals and cancel requests.
     #[n(1)]
     Drop,
 }

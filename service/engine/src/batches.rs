@@ -71,7 +71,7 @@ pub struct BatchView {
     pub created_at: Timestamp,
     /// Number of runs that matched the filter when the batch was created.
     pub estimate: u64,
-    /// True if there may have been more runs, because not all were examined.
+    /// True if more runs may have matched than `estimate` states, because not all runs were examined.
     pub is_estimate_cut: bool,
     /// State of the batch.
     pub state: BatchState,

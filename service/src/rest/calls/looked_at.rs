@@ -28,9 +28,12 @@ fn of_task_lists<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             task_lists::show,
             Doc::of(
                 "describeTaskList",
-                "Describe the two task lists of a name, for turns and for activities, as known to this node",
+                "Describe the decider list and the activity list with the same name, as known to this node",
             )
-            .answers::<body::ListedTaskLists>(200, "Both lists, even if the node knows nothing about them."),
+            .answers::<body::ListedTaskLists>(
+                200,
+                "The decider list and the activity list with this name, even if the node knows nothing about them.",
+            ),
         )
 }
 
@@ -44,14 +47,11 @@ macro_rules! settings_of {
                     L::DomainOperator,
                     E::Changes,
                     task_lists::set_limits::<$is_decider>,
-                    Doc::of(
-                        concat!("limit", $Kind, "List"),
-                        concat!("Replace the limits of the ", $kind, " list of a name"),
-                    )
-                    .answers::<body::TaskListSettings>(200, "The limits apply.")
-                    .refuses(404, &["unknown-limit-group"])
-                    .refuses(409, NO_SETTINGS)
-                    .refuses(409, &["limit-exceeded"]),
+                    Doc::of(concat!("limit", $Kind, "List"), concat!("Replace the limits of one ", $kind, " list"))
+                        .answers::<body::TaskListSettings>(200, "The limits apply.")
+                        .refuses(404, &["unknown-limit-group"])
+                        .refuses(409, NO_SETTINGS)
+                        .refuses(409, &["limit-exceeded"]),
                 )
                 .post(
                     concat!("/v1/domains/{domain}/task-lists/{list}/", $kind, "/pause"),
@@ -60,7 +60,7 @@ macro_rules! settings_of {
                     task_lists::pause::<$is_decider>,
                     Doc::of(
                         concat!("pause", $Kind, "List"),
-                        concat!("Pause the ", $kind, " list of a name: none of its tasks is dispatched"),
+                        concat!("Pause one ", $kind, " list: its tasks wait until the list is resumed"),
                     )
                     .answers::<body::TaskListSettings>(200, "The list is paused.")
                     .refuses(409, NO_SETTINGS)
@@ -71,7 +71,7 @@ macro_rules! settings_of {
                     L::DomainOperator,
                     E::Changes,
                     task_lists::resume::<$is_decider>,
-                    Doc::of(concat!("resume", $Kind, "List"), concat!("Resume the paused ", $kind, " list of a name"))
+                    Doc::of(concat!("resume", $Kind, "List"), concat!("Resume one paused ", $kind, " list"))
                         .answers::<body::TaskListSettings>(200, "The list dispatches tasks again.")
                         .refuses(409, NO_SETTINGS)
                         .refuses(409, &["task-list-not-paused"]),

@@ -121,8 +121,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             Doc::of("recordHeartbeat", "Record a heartbeat of an activity")
                 .answers::<body::HeartbeatResult>(
                     200,
-                    "The heartbeat is recorded, and the wait has ended. `cancelRequested` tells whether the activity \
-                     should stop.",
+                    "The heartbeat is recorded. If the request has `Prefer: wait`, this wait has ended. \
+                     `cancelRequested` states whether the activity should stop.",
                 )
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
