@@ -196,7 +196,7 @@ answers! {
         by: Option<String>,
         /// Number of polls in progress.
         polls: u64,
-        /// Time since which it has polled with pauses of at most five minutes.
+        /// Start of the poller's latest series of polls. A series ends if the poller does not poll for five minutes.
         since: Timestamp,
         /// Time when its last poll ended; absent while one is in progress.
         last_polled_at: Option<Timestamp>,

@@ -31,8 +31,8 @@ bodies! {@request
         /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
         /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
-        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
-        /// task of that run goes to such a poll before all others.
+        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default.
+        /// For a task of that run, such a poll takes precedence over all other polls.
         workflow_id: Option<String>,
     }
     /// A poll for an activity task.
@@ -45,8 +45,8 @@ bodies! {@request
         /// Number of this attempt of the poll, 1 to 32; 1 by default. Send 2 or more only if no response to an earlier
         /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
-        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
-        /// task of that run goes to such a poll before all others.
+        /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default.
+        /// For a task of that run, such a poll takes precedence over all other polls.
         workflow_id: Option<String>,
     }
     /// A decider's answer to a turn.

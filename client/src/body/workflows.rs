@@ -341,7 +341,7 @@ answers! {
         times: u32,
         /// Event id of the newest repetition's ActivityScheduled.
         event_id: EventId,
-        /// Name of the newest repetition's activity.
+        /// Activity id of the newest repetition.
         activity_id: Option<String>,
     }
     /// Consecutive turns that failed or timed out.

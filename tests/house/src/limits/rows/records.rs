@@ -126,10 +126,10 @@ pub(super) const RECORDS: Section = Section {
             ..ROW
         },
         Row {
-            what: "Series of a metric with separate values of their labels",
+            what: "Combinations of label values that have a separate series",
             per: "metric",
             constant: "service/engine/src/base/metrics/label.rs SERIES_MAX",
-            beyond: "all other series are counted together in one series",
+            beyond: "all further combinations are counted together in one series",
             tried_in: "service/engine/src/base/metrics/label.rs",
             test: "the_first_series_are_separate_and_all_others_merged",
             ..ROW

@@ -415,7 +415,7 @@ pub(super) const TIMES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Time by which the service's clock is ahead of the newest time that the service has seen",
+            what: "Time by which the clock may be ahead of the newest time that nodes have recorded in the store",
             per: "all nodes",
             constant: "service/engine/src/base/clock.rs CLOCK_AHEAD_MAX",
             unit: Unit::Time,
