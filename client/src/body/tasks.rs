@@ -71,8 +71,9 @@ bodies! {@request
         /// Task list for later turns of the run; the list does not change by default. A turn that is already scheduled
         /// stays on its list.
         task_list: Option<String>,
-        /// Maximum time for which a turn waits on that list for a decider. If a turn waits longer, or times out on the
-        /// list, later turns wait on the previous list again. Without it, the change is permanent.
+        /// Maximum time for which a turn waits on that list for a decider. Later turns wait on the previous list again
+        /// if no decider takes a turn within this time, or if a decider does not complete a turn of the list before the
+        /// turn's timeout. When absent, the change is permanent.
         task_list_schedule_to_start: Option<Duration>,
         /// Results of the task's queries, based on the state after these decisions. At most 1,000.
         #[serde(
