@@ -126,8 +126,8 @@ answers! {
         status: String,
         /// Workflow type.
         workflow_type: String,
-        /// Reason: of the last failure of a blocked activity, or of the close of a failed run. Absent if there is none,
-        /// for example after a timeout.
+        /// Reason of the failures. For blocked activities, the reason of the last failure; for failed runs, the reason
+        /// of the close. Absent if there is none, for example after a timeout.
         reason: Option<String>,
         /// Number of runs.
         runs: u64,

@@ -152,8 +152,8 @@ pub struct WorkflowResumed {
     /// Reason, for people.
     #[n(1)]
     pub reason: Option<String>,
-    /// True if the resume also repairs deadlines that were set while the service's clock was ahead. Deadlines that
-    /// counted from a time after this event count from this event instead.
+    /// True if the resume also repairs deadlines that were set while the service's clock was ahead. If a deadline
+    /// counts from a time later than this event, it then counts from the time of this event instead.
     #[n(2)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -211,7 +211,7 @@ impl Reference {
             let described = plain(parameter["description"].as_str().unwrap_or_default());
             let described = if described.len() > CELL_MAX {
                 below += &wrapped(&format!("* `{name}`: {described}"), "  ");
-                "see below".to_owned()
+                "See the text below the table.".to_owned()
             } else {
                 described.replace('|', "\\|")
             };

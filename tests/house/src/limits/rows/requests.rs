@@ -16,7 +16,7 @@ pub(super) const BODIES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Body of the answer that completes a turn; separately, body of an exchange",
+            what: "Body of an exchange, or of the answer that completes a turn",
             per: "request",
             constant: "service/src/http/body.rs TURN_BYTES_MAX",
             unit: Unit::Bytes,
@@ -248,11 +248,11 @@ pub(super) const LOAD: Section = Section {
             ..ROW
         },
     ],
-    notes: &["If a control group limits the memory of the process, the limit for the bytes in flight is a quarter of \
-         the memory limit. It is never below the lowest limit in the table, and never above the default in the table. \
-         The memory for recently used runs is then at most a twelfth of the memory limit, and so is the memory for \
-         commits that are not yet in the store's tables. The service never refuses an answer to a task because too \
-         many requests wait."],
+    notes: &["If a control group limits the memory of the process, three limits in the table depend on this memory \
+         limit. The limit for the bytes in flight is then a quarter of the memory limit, but never below the lowest \
+         limit in the table, and never above the default in the table. The memory for recently used runs is at most a \
+         twelfth of the memory limit. The memory for commits that are not yet in the store's tables is also at most a \
+         twelfth of the memory limit. The service never refuses an answer to a task because too many requests wait."],
 };
 
 pub(super) const PAGES: Section = Section {
