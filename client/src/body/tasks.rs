@@ -32,7 +32,7 @@ bodies! {@request
         /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
         /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
-        /// task of that run goes to such a poll before all others.
+        /// poll for a single run gets the tasks of this run before other polls get them.
         workflow_id: Option<String>,
     }
     /// A poll for an activity task.
@@ -46,7 +46,7 @@ bodies! {@request
         /// attempt has arrived. If an earlier attempt started a task, the service then sends this task again.
         attempt: Option<u32>,
         /// Workflow id of the only run whose tasks the poll returns, for debugging; the tasks of all runs by default. A
-        /// task of that run goes to such a poll before all others.
+        /// poll for a single run gets the tasks of this run before other polls get them.
         workflow_id: Option<String>,
     }
     /// A decider's answer to a turn.
@@ -71,8 +71,9 @@ bodies! {@request
         /// Task list for later turns of the run; the list does not change by default. A turn that is already scheduled
         /// stays on its list.
         task_list: Option<String>,
-        /// Maximum time for which a turn waits on that list for a decider. If a turn waits longer, or times out on the
-        /// list, later turns wait on the previous list again. Without it, the change is permanent.
+        /// Maximum time for which a turn waits on `taskList` for a decider. If a turn on this list exceeds this time or
+        /// its start-to-close timeout, later turns wait on the previous list again. When absent, later turns stay on
+        /// `taskList`.
         task_list_schedule_to_start: Option<Duration>,
         /// Results of the task's queries, based on the state after these decisions. At most 1,000.
         #[serde(

@@ -84,7 +84,7 @@ pub struct TurnList {
     #[n(0)]
     pub task_list: String,
     /// Longest time from DeciderScheduled to DeciderStarted on this list. If a turn exceeds this time or its
-    /// start-to-close timeout, later turns wait on the previous list again. When absent, the change is permanent.
+    /// start-to-close timeout, later turns wait on the previous list again. When absent, later turns stay on this list.
     #[n(1)]
     pub schedule_to_start: Option<Duration>,
 }

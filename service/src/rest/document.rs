@@ -322,7 +322,7 @@ fn segment(name: &str) -> &'static str {
     match name {
         "domain" => "Domain.",
         "activity" => "Activity id of an open activity, chosen by the decider.",
-        "id" => "Workflow id.",
+        "id" => "Id of the workflow, schedule or batch, as in the path.",
         "list" => "Name of the task list.",
         "group" => "Name of the limit group. 1 to 256 characters.",
         "type" => "Name of the type, or `name/version` if it has a version.",
