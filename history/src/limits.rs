@@ -326,8 +326,8 @@ pub const BATCH_REFUSAL_BYTES_MAX: usize = 256;
 /// names of the maximum length, the record fits into an item of the store.
 pub const BATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// Maximum number of times that a batch tries its operation on a run while the service cannot record it. Chosen: about
-/// five minutes with the waits between the attempts.
+/// Maximum number of times that a batch tries its operation on a run if each attempt fails with a temporary error.
+/// Chosen: about five minutes with the waits between the attempts.
 pub const BATCH_ATTEMPTS_MAX: u32 = 10;
 
 /// Maximum delay between two steps of a batch. Chosen: an outage of the store is over within minutes.

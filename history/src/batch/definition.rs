@@ -174,7 +174,7 @@ pub struct BatchFilter {
     /// Only runs with this status: `open`; `closed`; a state of open runs (`paused`, `blocked`, `stuck`, `failing`,
     /// `retrying` or `repeating`; if several apply, the first one counts); or an outcome (`success`, `failed`,
     /// `canceled`, `timed-out`, `terminated` or `continued-as-new`). When absent, `delete` selects closed runs, and the
-    /// other operations select open runs. `reset` needs it.
+    /// other operations select open runs. The operation `reset` requires a status.
     pub status: Option<String>,
     /// Only runs of this workflow type.
     pub r#type: Option<String>,

@@ -71,7 +71,7 @@ pub(super) const BATCHES: Section = Section {
             ..ROW
         },
         Row {
-            what: "Attempts to perform the operation on a run, if the service cannot record it",
+            what: "Attempts of an operation on a run, if each attempt fails with a temporary error",
             per: "run of a batch",
             constant: "history/src/limits.rs BATCH_ATTEMPTS_MAX",
             beyond: "the run is counted as refused",
