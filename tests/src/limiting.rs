@@ -116,6 +116,8 @@ pub(crate) async fn begin(world: &World) {
         let set = world.node().lists().set_list(DOMAIN, &side, &limits(world)).await;
         set.expect("no faults happen yet");
     }
+    // Other nodes apply changes within two seconds.
+    tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
 /// Changes the limits of the list, and pauses and resumes it, until faults end. Then resumes it.

@@ -124,11 +124,11 @@ impl TaskLists {
     /// are counted.
     pub(crate) fn set_limits(self: &Arc<Self>, domain: &Arc<str>, settings: &DomainLists) {
         let is_away = !self.nodes.is_home_of_lists(domain);
-        self.matching.with_limiter(|limiter| limiter.set_away(domain, is_away, Instant::now()));
-        let (lists, must_count) = self.matching.set_limits(domain, settings);
+        let as_new_home = self.matching.with_limiter(|limiter| limiter.set_away(domain, is_away, Instant::now()));
+        let (lists, of_new_lists) = self.matching.set_limits(domain, settings);
         self.pair_all(&lists);
         lists.iter().for_each(|list| self.forward_home(list));
-        if let Some(count) = must_count {
+        for count in as_new_home.into_iter().chain(of_new_lists) {
             self.start_counting(domain, count);
         }
     }

@@ -44,11 +44,12 @@ const REPORTS_MAX: usize = 20_000;
 /// Pause after reports that could not be delivered. Our choice: a new home node is known after a few seconds.
 const REPORT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Interval at which the home node looks for tasks whose runs must be read. Our choice.
-const CHECK_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which the home node looks for tasks whose runs must be read. Our choice: a list that runs one task at a
+/// time must not stand still for long after a lost report.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of runs that are read at such a time. Our choice: 200 read units per second.
-const CHECKED_AT_ONCE: usize = 1_000;
+const CHECKED_AT_ONCE: usize = 200;
 
 /// Number of these runs that are read concurrently. Our choice.
 const CHECKS_IN_PARALLEL: usize = 16;

@@ -433,7 +433,7 @@ impl Limiter {
 
     /// Takes a slot for a task that leaves its list.
     pub(crate) fn take(&mut self, task: &TaskSlot, now: Instant) {
-        self.hold(task, false, |meter| meter.start(now), now);
+        self.hold(task, false, |meter| meter.start(now), now + REPORT_WAIT, now);
     }
 
     /// Records that a commit has started a task.
@@ -441,7 +441,8 @@ impl Limiter {
         if let Some(counting) = self.lists.get_mut(&task.list).and_then(|limited| limited.counting.as_mut()) {
             counting.ended.remove(&task.key());
         }
-        self.hold(task, true, |meter| meter.start(now), now);
+        // A task that has no slot may have ended: the reports of two nodes may arrive in any order.
+        self.hold(task, true, |meter| meter.start(now), now, now);
     }
 
     /// Records a task that was found running by this count of running tasks. The task has started before, so it counts
@@ -451,22 +452,29 @@ impl Limiter {
         // An earlier count may have read the run before the list had its present settings, and the task may have ended
         // since.
         if counting.is_some_and(|counting| counting.number == number && !counting.ended.contains(&task.key())) {
-            self.hold(task, true, |meter| meter.running += 1, now);
+            self.hold(task, true, |meter| meter.running += 1, now + FIRST_CHECK_AFTER, now);
         }
     }
 
-    /// Adds a slot, and counts it in each meter with `count`. If another node counts, does nothing.
-    fn hold(&mut self, task: &TaskSlot, has_started: bool, count: impl Fn(&mut LimitMeter), now: Instant) {
+    /// Adds a slot, and counts it in each meter with `count`. If another node counts, does nothing. With several nodes,
+    /// the run is read at `check_at`.
+    fn hold(
+        &mut self,
+        task: &TaskSlot,
+        has_started: bool,
+        count: impl Fn(&mut LimitMeter),
+        check_at: Instant,
+        now: Instant,
+    ) {
         let TaskSlot { list, concurrency_key: key, .. } = task;
         let group = self.group_of(list);
         if self.away.contains(&list.domain) {
             return;
         }
         let Some(limited) = self.lists.get_mut(list) else { return };
-        let check_at = now + if has_started { FIRST_CHECK_AFTER } else { REPORT_WAIT };
         if let Some(held) = self.slots.get_mut(&task.key()) {
             if has_started && !held.has_started {
-                (held.has_started, held.check_at) = (true, check_at);
+                (held.has_started, held.check_at) = (true, now + FIRST_CHECK_AFTER);
             }
             return;
         }
