@@ -117,6 +117,11 @@ impl TaskList {
         if self.known.contains_key(&task.known()) {
             return;
         }
+        // The list may have been removed since, and created again with new numbers.
+        self.came = self.came.max(place.1);
+        if self.tasks.contains_key(&place) {
+            return self.insert(task, None, all);
+        }
         let key = key_of(&task);
         self.insert(task, Some(place), all);
         if let Some(order) = &mut self.order {
