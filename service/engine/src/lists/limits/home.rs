@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::base::list_settings::DomainLists;
 use crate::commit::StoredRun;
 use crate::lists::backlog::running;
 use crate::lists::elsewhere::OFFER_PAUSE;
@@ -43,6 +44,10 @@ const REPORTS_MAX: usize = 20_000;
 
 /// Pause after reports that could not be delivered. Our choice: a new home node is known after a few seconds.
 const REPORT_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// Interval at which each node reads the settings of limited lists again. Our choice: one read unit per minute, node and
+/// domain.
+const SETTINGS_READ_EVERY: Duration = Duration::from_secs(60);
 
 /// Interval at which the home node looks for tasks whose runs must be read. Our choice: a list that runs one task at a
 /// time must not stand still for long after a lost report.
@@ -154,7 +159,8 @@ impl TaskLists {
                     tasks
                 };
                 let message = ForwardedTasks { tasks: tasks.iter().map(|task| Offer::of(&list, task)).collect() };
-                let is_taken = match &home {
+                // The tasks stay here if this node has just become the home node.
+                let is_taken = match home.as_deref().filter(|home| Some(*home) != lists.nodes.address()) {
                     Some(home) if lists.matching.is_away(&list) => peers.forward(home, &message).await,
                     _ => Ok(false),
                 };
@@ -217,10 +223,14 @@ impl TaskLists {
 
 /// Work of the home node.
 impl TaskLists {
+    /// Returns true if this node is the home node of the limits of a domain, and has begun its work.
+    fn is_home(&self, domain: &str) -> bool {
+        self.nodes.is_home_of_lists(domain) && !self.matching.with_limiter(|limiter| limiter.has_away(domain))
+    }
+
     /// Handles tasks that another node forwards. Returns false if this node is not the home node of their limits.
     pub fn take_forwarded(self: &Arc<Self>, forwarded: &ForwardedTasks) -> bool {
-        let is_home = |offer: &Offer| self.nodes.is_home_of_lists(&offer.list.domain);
-        if !forwarded.tasks.iter().all(is_home) {
+        if !forwarded.tasks.iter().all(|offer| self.is_home(&offer.list.domain)) {
             return false;
         }
         for offer in &forwarded.tasks {
@@ -231,12 +241,10 @@ impl TaskLists {
 
     /// Handles reports of another node. Returns false if this node is not the home node of the limits.
     pub fn take_reports(self: &Arc<Self>, reports: &SlotReports) -> bool {
-        let domain: Arc<str> = reports.domain.as_str().into();
-        let is_away = |lists: &Self| lists.matching.with_limiter(|limiter| limiter.has_away(&domain));
-        if !self.nodes.is_home_of_lists(&domain) || is_away(self) {
+        if !self.is_home(&reports.domain) {
             return false;
         }
-        for report in reports.reports.iter().filter(|report| report.list.domain == *domain) {
+        for report in reports.reports.iter().filter(|report| report.list.domain == reports.domain) {
             let task = TaskSlot {
                 list: ListKey::from(&report.list),
                 workflow_id: report.workflow_id.as_str().into(),
@@ -298,7 +306,21 @@ impl TaskLists {
                 Err(refusal) => return Err(refusal),
             }
         }
-        left.iter().for_each(|domain| self.set_limits(domain, &Default::default()));
+        left.iter().for_each(|domain| self.set_limits(domain, &DomainLists::default()));
+        Ok(())
+    }
+
+    /// Reads the settings of all domains with limited lists again, in case a node has failed between a change and its
+    /// announcement.
+    async fn read_known_settings(self: &Arc<Self>) -> Result<(), Refusal> {
+        let _guard = self.changing_limits.lock().await;
+        for domain in self.matching.with_limiter(|limiter| limiter.domains()) {
+            match self.registry.list_settings(&domain).await {
+                Ok(settings) => self.set_limits(&domain, &settings),
+                Err(Refusal::UnknownDomain { .. }) => self.set_limits(&domain, &DomainLists::default()),
+                Err(refusal) => return Err(refusal),
+            }
+        }
         Ok(())
     }
 
@@ -309,8 +331,15 @@ impl TaskLists {
 
     /// Until the service stops, reads the runs of counted tasks about which reports may be lost.
     pub(crate) async fn keep_checking_slots(self: &Arc<Self>) {
+        let mut settings_read_at = Instant::now();
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
+            if settings_read_at.elapsed() >= SETTINGS_READ_EVERY {
+                settings_read_at = Instant::now();
+                if let Err(refusal) = self.read_known_settings().await {
+                    tracing::warn!(%refusal, "the settings of task lists could not be read");
+                }
+            }
             let slots =
                 self.matching.with_limiter(|limiter| limiter.take_unchecked(Instant::now(), CHECKED_AT_ONCE));
             stream::iter(slots)

@@ -44,10 +44,18 @@ impl TaskLists {
     ) -> Result<T, Refusal> {
         // Two changes are applied in the order in which they are written.
         let _guard = self.changing_limits.lock().await;
-        let (settings, changed) = self.registry.change_list_settings(domain, change).await?;
+        let changed = self.registry.change_list_settings(domain, change).await;
+        let (settings, changed) = match changed {
+            Ok((settings, changed)) => (settings, Ok(changed)),
+            // The change may be stored already, by a node that has failed before it announced the change.
+            Err(refusal) if self.nodes.is_shared() && !refusal.is_retryable() => {
+                (self.registry.list_settings(domain).await?, Err(refusal))
+            }
+            Err(refusal) => return Err(refusal),
+        };
         self.set_limits(&domain.into(), &settings);
         self.announce_settings().await?;
-        Ok(changed)
+        changed
     }
 
     /// Replaces the limits of one side of a list. A pause stays. Running tasks are not affected by lower limits.
