@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::list_settings::{ListPause, ListSettings, ListSide, StartRate, TaskLimits};
-use engine::{DeciderTask, Delivery, Engine, LimitHold, LimitScope, Poll, RunRef};
+use engine::{DeciderTask, Delivery, Engine, LimitHold, LimitScope, Poll, RunRef, Settings};
 use history::{Factor, Start};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -297,4 +297,30 @@ async fn keys_take_turns_over_all_nodes() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(order, ["w0", "w3", "w1", "w4", "w2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_node_failed_before_announcing_it_applies_within_a_minute() {
+    let ([home, two, three], _) = limited(1).await;
+    home.engine.lists().pause_list(DOMAIN, &side(), &ListPause::default()).await.unwrap();
+    pass(&home, 2).await;
+    start(&two, 0..2).await;
+    // Another process, which is no node, changes the settings without telling the nodes.
+    let settings = Settings { seed: Some(99), ..Settings::default() };
+    let alone = Engine::open(Arc::clone(&home.store), Arc::clone(&home.clock) as _, settings).await.unwrap();
+    alone.lists().resume_list(DOMAIN, &side()).await.unwrap();
+    alone.begin_shutdown();
+    assert!(take(&three).await.is_none(), "no node knows of the change");
+    // A node that refuses a change looks at what is stored, too.
+    three.engine.lists().resume_list(DOMAIN, &side()).await.unwrap_err();
+    pass(&home, 2).await;
+    complete(&three, take(&three).await.expect("the list is not paused")).await;
+    home.engine.lists().pause_list(DOMAIN, &side(), &ListPause::default()).await.unwrap();
+    pass(&home, 2).await;
+    let settings = Settings { seed: Some(98), ..Settings::default() };
+    let alone = Engine::open(Arc::clone(&home.store), Arc::clone(&home.clock) as _, settings).await.unwrap();
+    alone.lists().resume_list(DOMAIN, &side()).await.unwrap();
+    alone.begin_shutdown();
+    pass(&home, 62).await;
+    assert!(take(&two).await.is_some());
 }
