@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::access::Level;
 use crate::http::{Answer, AppState, BODY_BYTES_MAX, Json, NODE_SCHEME, Refused, Routes, TURN_BYTES_MAX, json};
 use engine::{
-    Engine, Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers,
-    RejectedUpdate, StrayAnswer, numbers,
+    Engine, Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator, HomeReport, LentUpdate, ListName, Offer,
+    PassedAnswer, Peers, RejectedUpdate, ShowLimits, SlotReports, StrayAnswer, numbers,
 };
 
 /// Timeout of a call between nodes. Our choice: longer than a healthy node takes to respond.
@@ -93,6 +93,18 @@ async fn waiting(State(engine): AppState, PeerMessage(waiting): PeerMessage<Wait
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
+async fn forwarded(State(engine): AppState, PeerMessage(tasks): PeerMessage<ForwardedTasks>) -> Answer {
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.lists().take_forwarded(&tasks) }))
+}
+
+async fn slots(State(engine): AppState, PeerMessage(reports): PeerMessage<SlotReports>) -> Answer {
+    Ok(json(StatusCode::OK, &IsTaken { taken: engine.lists().take_reports(&reports) }))
+}
+
+async fn limits(State(engine): AppState, PeerMessage(request): PeerMessage<ShowLimits>) -> Answer {
+    Ok(json(StatusCode::OK, &engine.lists().show_limits_to_node(&request)))
+}
+
 async fn lost(State(engine): AppState, PeerMessage(lost): PeerMessage<Lost>) -> Answer {
     let offer = engine.lists().find_lost_for_peer(&lost.polls);
     Ok(json(StatusCode::OK, &FoundTask { offer }))
@@ -131,6 +143,9 @@ pub(super) fn routes() -> Routes {
     Routes::none()
         .post("/nodes/waiting", Level::Node, waiting)
         .post("/nodes/offer", Level::Node, offered)
+        .post("/nodes/forward", Level::Node, forwarded)
+        .post("/nodes/slots", Level::Node, slots)
+        .post("/nodes/limits", Level::Node, limits)
         .post("/nodes/query", Level::Node, asked)
         .post("/nodes/validate-update", Level::Node, validate)
         .post("/nodes/record", Level::Node, recorded)
@@ -303,6 +318,20 @@ impl Peers for HttpTransport {
         let offered = OfferedTask { by: self.me.clone(), offer: offer.clone() };
         let answer = self.call(format!("{node}/nodes/offer"), &offered).await?;
         read(&answer).map(|IsTaken { taken }| taken)
+    }
+
+    async fn forward(&self, node: &str, tasks: &ForwardedTasks) -> Result<bool, String> {
+        let taken = self.call(format!("{node}/nodes/forward"), tasks).await?;
+        read(&taken).map(|IsTaken { taken }| taken)
+    }
+
+    async fn report_slots(&self, node: &str, reports: &SlotReports) -> Result<bool, String> {
+        let taken = self.call(format!("{node}/nodes/slots"), reports).await?;
+        read(&taken).map(|IsTaken { taken }| taken)
+    }
+
+    async fn show_limits(&self, node: &str, request: &ShowLimits) -> Result<Vec<HomeReport>, String> {
+        read(&self.call(format!("{node}/nodes/limits"), request).await?)
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {

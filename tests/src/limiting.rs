@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use engine::Refusal;
 use engine::list_settings::{ListPause, ListSettings, ListSide, TaskLimits};
 use history::{Run, Timestamp};
 use store::{Cas, Error, HeadKey, Store};
 
-use crate::actors::pause;
+use crate::actors::{PATIENCE, pause};
 use crate::facts::Facts;
 use crate::intercepted::{Commit, Interceptor};
 use crate::script::LIST;
@@ -116,6 +117,8 @@ pub(crate) async fn begin(world: &World) {
         let set = world.node().lists().set_list(DOMAIN, &side, &limits(world)).await;
         set.expect("no faults happen yet");
     }
+    // Other nodes apply changes within two seconds.
+    tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
 /// Changes the limits of the list, and pauses and resumes it, until faults end. Then resumes it.
@@ -128,20 +131,25 @@ pub(crate) async fn operator(world: Arc<World>) {
         match world.dice(4) {
             0 => {
                 let paused = ListPause { since: Timestamp::from_millis(1), ..ListPause::default() };
-                drop(node.lists().pause_list(DOMAIN, &side, &paused).await);
+                drop(patiently(node.lists().pause_list(DOMAIN, &side, &paused)).await);
             }
-            1 => drop(node.lists().resume_list(DOMAIN, &side).await),
-            _ => drop(node.lists().set_list(DOMAIN, &side, &limits(&world)).await),
+            1 => drop(patiently(node.lists().resume_list(DOMAIN, &side)).await),
+            _ => drop(patiently(node.lists().set_list(DOMAIN, &side, &limits(&world))).await),
         }
     }
     for side in sides() {
-        while let Err(refusal) = world.node().lists().resume_list(DOMAIN, &side).await {
-            if refusal.code() == "task-list-not-paused" {
-                break;
-            }
+        while !matches!(
+            patiently(world.node().lists().resume_list(DOMAIN, &side)).await,
+            Some(Err(Refusal::ListNotPaused { .. }))
+        ) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+}
+
+/// Returns the response if it arrives in time. A dead node sends none.
+async fn patiently<T>(call: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(PATIENCE, call).await.ok()
 }
 
 /// Adds the violations that the store has found.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{
-    Engine, Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers,
-    RejectedUpdate, StrayAnswer,
+    Engine, Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator, HomeReport, LentUpdate, ListName, Offer,
+    PassedAnswer, Peers, RejectedUpdate, ShowLimits, SlotReports, StrayAnswer,
 };
 
 /// Maximum duration of a call, in milliseconds.
@@ -94,6 +94,24 @@ impl Peers for From {
         self.line.pass().await?;
         let is_taken = self.line.node(node)?.lists().take_offer(&self.me, offer);
         self.line.pass().await.map(|()| is_taken)
+    }
+
+    async fn forward(&self, node: &str, tasks: &ForwardedTasks) -> Result<bool, String> {
+        self.line.pass().await?;
+        let answer = self.line.node(node)?.lists().take_forwarded(tasks);
+        self.line.pass().await.map(|()| answer)
+    }
+
+    async fn report_slots(&self, node: &str, reports: &SlotReports) -> Result<bool, String> {
+        self.line.pass().await?;
+        let answer = self.line.node(node)?.lists().take_reports(reports);
+        self.line.pass().await.map(|()| answer)
+    }
+
+    async fn show_limits(&self, node: &str, request: &ShowLimits) -> Result<Vec<HomeReport>, String> {
+        self.line.pass().await?;
+        let answer = self.line.node(node)?.lists().show_limits_to_node(request);
+        self.line.pass().await.map(|()| answer)
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {

@@ -59,8 +59,8 @@ pub struct Plan {
     pub hosts: bool,
     /// Way in which polls end if they get no task.
     pub waits: Waits,
-    /// True if the task list has limits, which an operator changes, and runs have concurrency keys. One node exists at
-    /// a time: before it is replaced, it dies, as a process does.
+    /// True if the task list has limits, which an operator changes, and runs have concurrency keys. Before a node is
+    /// replaced, it dies, as a process does. If there are several nodes, they know each other, and die less often.
     pub limits: bool,
     /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end, an
     /// operator corrects the clocks, confirms them to the service, and repairs late deadlines.
@@ -155,8 +155,8 @@ pub(crate) struct World {
     pub(crate) repairs: bool,
     /// See [`Plan::limits`].
     pub(crate) limits: bool,
-    /// Store of the current node, which ends with the node. Only in worlds with limits.
-    mortal: Mutex<Option<Arc<Dying>>>,
+    /// Stores of nodes, which end with their nodes. Only in worlds with limits.
+    mortals: Mutex<Vec<(Arc<Engine>, Arc<Dying>)>>,
     clocks: Clocks,
     chronicle: Chronicle,
     pub(crate) recorder: Recorder,
@@ -219,17 +219,17 @@ impl World {
         Arc::clone(nodes.get(at).expect("a world has nodes"))
     }
 
-    /// Returns the store for a new node. In worlds with limits, the previous node dies.
-    fn store_of_node(&self) -> Arc<dyn Store> {
-        if !self.limits {
-            return Arc::clone(&self.store);
-        }
-        let mortal = Arc::new(Dying::new(Arc::clone(&self.store), u64::MAX, false));
-        let before = self.mortal.lock().expect("no code panics while it holds this lock").replace(Arc::clone(&mortal));
-        if let Some(before) = before {
-            before.kill();
-        }
-        mortal
+    /// Ends the store of the node with this number, as the end of its process does. Only in worlds with limits.
+    fn kill_node(&self, at: usize) {
+        let nodes = self.nodes.lock().expect("no code panics while it holds this lock");
+        let mut mortals = self.mortals.lock().expect("no code panics while it holds this lock");
+        mortals.retain(|(engine, mortal)| {
+            let is_it = nodes.get(at).is_some_and(|node| Arc::ptr_eq(node, engine));
+            if is_it {
+                mortal.kill();
+            }
+            !is_it
+        });
     }
 
     async fn open_node(&self) -> Arc<Engine> {
@@ -240,12 +240,17 @@ impl World {
         let address = format!("http://{seed:016x}");
         let node = self.knows_nodes.then(|| Node { address: address.clone() });
         let settings = Settings { seed: Some(seed), node, ..Settings::default() };
-        let store = self.store_of_node();
+        let mortal = self.limits.then(|| Arc::new(Dying::new(Arc::clone(&self.store), u64::MAX, false)));
+        let store = mortal.clone().map_or_else(|| Arc::clone(&self.store), |mortal| mortal as Arc<dyn Store>);
         loop {
             let opened = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings.clone()).await;
             if let Ok(engine) = opened {
                 if let Some(line) = &self.line {
                     line.add(&address, &engine);
+                }
+                if let Some(mortal) = mortal {
+                    let mut mortals = self.mortals.lock().expect("no code panics while it holds this lock");
+                    mortals.push((Arc::clone(&engine), mortal));
                 }
                 return engine;
             }
@@ -255,8 +260,13 @@ impl World {
     /// Replaces a node by another with nothing in memory. Pending work of the old node continues: that node is slow
     /// rather than dead, which causes more conflicts.
     async fn replace_node(&self) {
-        let fresh = self.open_node().await;
         let count = self.nodes.lock().expect("no code panics while it holds this lock").len();
+        if self.limits {
+            let at = self.random().usize(..count);
+            self.kill_node(at);
+            return self.replace_node_with(at, self.open_node().await);
+        }
+        let fresh = self.open_node().await;
         let at = self.random().usize(..count);
         self.replace_node_with(at, fresh);
     }
@@ -297,6 +307,8 @@ impl World {
     }
 
     async fn go_wrong(&self, steps: u32, faults: &FaultStore<Intercepted<Broken>>) {
+        // A new home node of limits needs seconds until it lets tasks start.
+        let spares_nodes = self.limits && self.knows_nodes;
         for _ in 0..steps {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             let jump = if self.dice(50) == 0 { self.dice(90_000) } else { self.dice(1_500) };
@@ -305,6 +317,7 @@ impl World {
                 self.clocks.set_one(&mut self.random());
             }
             match self.dice(40) {
+                0 if spares_nodes && self.dice(12) > 0 => {}
                 0 => self.replace_node().await,
                 1 | 2 => faults.set_on(false),
                 3..6 => faults.set_on(true),
@@ -444,7 +457,7 @@ impl World {
             sets_clocks: false,
             repairs: true,
             limits: false,
-            mortal: Mutex::default(),
+            mortals: Mutex::default(),
             clocks: Clocks::default(),
             chronicle,
             recorder,
@@ -550,8 +563,9 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     }
     let world = World::new(seed, chronicle, recorder, store, false);
     let asks = plan.asks || plan.repeats;
-    let knows_nodes = (world.knows_nodes || asks) && !plan.limits;
-    let line = asks.then(|| Line::new(seed));
+    let shares_limits = plan.limits && plan.nodes > 1;
+    let knows_nodes = if plan.limits { shares_limits } else { world.knows_nodes || asks };
+    let line = (asks || shares_limits).then(|| Line::new(seed));
     let continues_as_new = plan.short_lives || plan.repeats;
     let (sets_clocks, limits) = (plan.sets_clocks, plan.limits);
     let repairs = plan.without != Some(Rule::LateDeadlinesAreRepaired);

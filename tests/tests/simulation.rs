@@ -70,7 +70,7 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
     let mut corpus = kind.map(Corpus::of);
     let (mut seen, mut runs, mut faults) = (Seen::default(), 0, 0);
     for seed in seeds(regressions, one_of) {
-        let nodes = if plan.limits { 1 } else { 1 + usize::try_from(seed % 3).unwrap_or_default() };
+        let nodes = if plan.limits { plan.nodes } else { 1 + usize::try_from(seed % 3).unwrap_or_default() };
         let plan = Plan { nodes, ..plan };
         let outcome = simulate(seed, plan);
         runs += outcome.runs;
@@ -159,7 +159,14 @@ fn waits_whose_end_drops_what_is_on_its_way_are_caught() {
 #[test]
 fn every_seed_keeps_every_promise_where_lists_have_limits() {
     for (hosts, one_of) in [(false, 3), (true, 6)] {
-        keep_every_promise(None, &[], one_of, Plan { limits: true, hosts, ..Plan::default() });
+        keep_every_promise(None, &[], one_of, Plan { limits: true, nodes: 1, hosts, ..Plan::default() });
+    }
+}
+
+#[test]
+fn every_seed_keeps_every_promise_where_nodes_share_limits() {
+    for (nodes, hosts, one_of) in [(2, false, 6), (3, false, 6), (3, true, 12)] {
+        keep_every_promise(None, &[], one_of, Plan { limits: true, nodes, hosts, steps: 1_200, ..Plan::default() });
     }
 }
 

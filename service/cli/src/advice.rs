@@ -199,7 +199,6 @@ fn of_others(code: &str) -> Option<&'static str> {
         "limit-group-in-use" => "first replace the limits of its task lists with `baton task-list limit`",
         "task-list-already-paused" => "nothing to do; `baton task-list resume` resumes it",
         "task-list-not-paused" => "nothing to do",
-        "task-list-settings-with-nodes" => "limit the runners instead: let fewer of them poll at once",
         "limit-exceeded" => "use or change an existing one, or delete one",
         "audit-log-disabled" => "start the service with --audit-log",
         _ => return None,

@@ -50,14 +50,15 @@ pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
 pub use base::watch::news::DomainWatch;
 pub use batches::{BatchRow, BatchView, Batches, DryRun, NewBatch, status_query};
 pub use lists::hand_out::TaskLists;
+pub use lists::limits::home::HomeReport;
 pub use lists::limits::limiter::{Behind, LimitHold, LimitScope, LimitUse};
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
 pub use lists::report::{HeldTask, ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
-    Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
-    StrayAnswer,
+    Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers,
+    RejectedUpdate, ShowLimits, SlotReports, StrayAnswer,
 };
 pub use nodes::{Node, Nodes};
 pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX, SecretKeeper};
@@ -251,6 +252,7 @@ impl Engine {
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
+            home: lists::limits::home::HomeLine::default(),
             changing_limits: tokio::sync::Mutex::default(),
             unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());

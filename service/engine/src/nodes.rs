@@ -7,6 +7,8 @@
 pub(super) mod messages;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -34,6 +36,14 @@ const DEAD_AFTER: Duration = Duration::from_secs(3);
 
 /// Time after which a dead node is removed from the record in the store. Our choice.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// Time after the start of a heartbeat for which this node may decide about the limits of task lists. Our choice: shorter
+/// than [`DEAD_AFTER`] by an interval of heartbeats, so that this node has stopped deciding before another node begins.
+pub(crate) const DECIDES_FOR: Duration = Duration::from_secs(2);
+
+/// Time for which a new home node of task lists waits before it counts their running tasks. The previous home node has
+/// stopped after [`DECIDES_FOR`], and all nodes know the new one. Our choice: as long as nodes may consider a node dead.
+pub(crate) const HOME_SETTLES_AFTER: Duration = DEAD_AFTER;
 
 /// Maximum number of attempts to write a heartbeat. An attempt fails if it conflicts with another write or the store
 /// does not accept it. Our choice: if all attempts fail, the next heartbeat follows soon anyway.
@@ -92,6 +102,15 @@ struct NodeEntry {
     /// Version of the node's time-zone tables.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "tz")]
     zones: Option<String>,
+    /// Number of changes of task list settings that the process has made. If it increases, the other nodes read the
+    /// settings again.
+    #[serde(default, skip_serializing_if = "is_zero", rename = "ls")]
+    list_changes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A record in the store: entries of nodes, each under the node's address.
@@ -133,6 +152,13 @@ pub struct Nodes {
     other_zones: RwLock<BTreeMap<String, String>>,
     /// Start of this node's last successful heartbeat.
     beaten: Mutex<Option<Instant>>,
+    /// Number of changes of task list settings that this process has made.
+    list_changes: AtomicU64,
+    /// Changes of task list settings that other processes have made, as far as this node has seen them: by address, the
+    /// random number of the process and the number of its changes.
+    seen_list_changes: Mutex<BTreeMap<String, (u64, u64)>>,
+    /// True if other nodes have changed task list settings that this node has not read since.
+    has_list_changes: AtomicBool,
     /// Notified when other nodes have joined or left.
     pub(crate) changed: Notify,
 }
@@ -155,6 +181,9 @@ impl Nodes {
             clock,
             groups,
             beaten,
+            list_changes: AtomicU64::default(),
+            seen_list_changes: Mutex::default(),
+            has_list_changes: AtomicBool::default(),
             changed: Notify::new(),
         }
     }
@@ -224,6 +253,63 @@ impl Nodes {
         home_of(&alive, shard).is_none_or(|home| *home == me.address)
     }
 
+    /// Returns the address of the home node of the limits of a domain's task lists; `None` if the store is not shared.
+    pub(crate) fn home_of_lists(&self, domain: &str) -> Option<String> {
+        self.me.as_ref()?;
+        let digest = Sha256::new().chain_update("task lists of ").chain_update(domain).finalize();
+        let shard = digest.first_chunk().copied().map_or(0, u32::from_be_bytes);
+        let alive = self.alive.read().expect("no code panics while it holds this lock");
+        home_of(&alive, shard).map(str::to_owned)
+    }
+
+    /// Returns true if this node is the home node of the limits of a domain's task lists.
+    pub(crate) fn is_home_of_lists(&self, domain: &str) -> bool {
+        self.home_of_lists(domain).is_none_or(|home| Some(home.as_str()) == self.address())
+    }
+
+    /// Returns the time until which this node may decide about limits of task lists; `None` if the store is not shared.
+    /// By this time, no other node has considered this node dead.
+    pub(crate) fn decides_until(&self) -> Option<Instant> {
+        self.me.as_ref()?;
+        let beaten = *self.beaten.lock().expect("no code panics while it holds this lock");
+        // Without a heartbeat, the time has passed.
+        Some(beaten.map_or_else(Instant::now, |began| began + DECIDES_FOR))
+    }
+
+    /// Announces a change of task list settings to the other nodes, with a heartbeat.
+    ///
+    /// # Errors
+    ///
+    /// An error of the store. The next heartbeat announces the change.
+    pub(crate) async fn announce_list_change(&self) -> Result<(), Refusal> {
+        self.list_changes.fetch_add(1, Relaxed);
+        self.beat().await.map(drop)
+    }
+
+    /// Returns true if other nodes have changed task list settings since the last call.
+    pub(crate) fn take_list_changes(&self) -> bool {
+        self.has_list_changes.swap(false, Relaxed)
+    }
+
+    /// Makes the next [`take_list_changes`](Self::take_list_changes) return true, because the settings could not be
+    /// read.
+    pub(crate) fn put_back_list_changes(&self) {
+        self.has_list_changes.store(true, Relaxed);
+    }
+
+    fn note_list_changes<'a>(&self, entries: impl Iterator<Item = (&'a String, &'a NodeEntry)>) {
+        let mut seen = self.seen_list_changes.lock().expect("no code panics while it holds this lock");
+        let mut now = BTreeMap::new();
+        for (address, entry) in entries.filter(|(address, _)| Some(address.as_str()) != self.address()) {
+            let changes = (entry.pulse.boot, entry.list_changes);
+            if entry.list_changes > 0 && seen.get(address) != Some(&changes) {
+                self.has_list_changes.store(true, Relaxed);
+            }
+            now.insert(address.clone(), changes);
+        }
+        *seen = now;
+    }
+
     /// Returns for each live node the number of due-index shards of which it is the home; empty if the store is not
     /// shared.
     pub(crate) fn homes(&self, shards: u32) -> BTreeMap<String, u32> {
@@ -248,7 +334,9 @@ impl Nodes {
             version: Some(VERSION.to_owned()),
             clock: Some(said_at.as_millis() / 1_000),
             zones: Some(history::zone_tables()),
+            list_changes: self.list_changes.load(Relaxed),
         };
+        self.note_list_changes(record.iter().chain(elsewhere));
         record.insert(me.address.clone(), own);
         let mut apart = self.clocks_apart.write().expect("no code panics while it holds this lock");
         let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
@@ -453,7 +541,13 @@ mod tests {
     }
 
     fn record(beats: &[(&str, u64)]) -> NodesRecord {
-        let entry = |count| NodeEntry { pulse: Pulse { boot: 1, count }, version: None, clock: None, zones: None };
+        let entry = |count| NodeEntry {
+            pulse: Pulse { boot: 1, count },
+            version: None,
+            clock: None,
+            zones: None,
+            list_changes: 0,
+        };
         beats.iter().map(|(address, count)| ((*address).to_owned(), entry(*count))).collect()
     }
 
@@ -502,7 +596,13 @@ mod tests {
         let read: NodesRecord = serde_json::from_str(r#"{"a":{"boot":18446744073709551615,"count":7}}"#).unwrap();
         assert_eq!(
             read["a"],
-            NodeEntry { pulse: Pulse { boot: u64::MAX, count: 7 }, version: None, clock: None, zones: None }
+            NodeEntry {
+                pulse: Pulse { boot: u64::MAX, count: 7 },
+                version: None,
+                clock: None,
+                zones: None,
+                list_changes: 0
+            }
         );
         let written =
             serde_json::to_string(&node("a").take_in(NodesRecord::new(), &NodesRecord::new(), Instant::now()).0)

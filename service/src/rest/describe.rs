@@ -38,7 +38,7 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let activities = open_activities(&engine, &at, &described, sees_payloads).await?;
     let mut body = render(&described, (failing, repeating), unpolled, activities, engine.clock().now());
     (body.reason, body.details_line) = (closed.reason, closed.details);
-    add_held_back(&engine, &at, &described.run, &mut body);
+    add_held_back(&engine, &at, &described.run, &mut body).await;
     if sees_payloads {
         body.context = context(&engine, &at, &described.run).await?;
     } else {
@@ -125,8 +125,8 @@ fn render(
 }
 
 /// Adds the limits that hold the run's waiting tasks back.
-fn add_held_back(engine: &Engine, at: &RunRef, run: &Run, body: &mut body::Described) {
-    for HeldTask { list, scheduled_event_id, holds } in engine.lists().held_back(at, run) {
+async fn add_held_back(engine: &Engine, at: &RunRef, run: &Run, body: &mut body::Described) {
+    for HeldTask { list, scheduled_event_id, holds } in engine.lists().held_back(at, run).await {
         let behind = holds.iter().map(|hold| limits::waits_behind(hold, &list, None)).collect();
         match body.open_activities.iter_mut().find(|it| it.scheduled_event_id == scheduled_event_id) {
             Some(activity) => activity.behind = behind,

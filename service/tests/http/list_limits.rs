@@ -6,17 +6,16 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use engine::Clock as _;
 use engine::list_settings::{
     BURST_MAX, KEY_WEIGHT_MAX, LIMIT_GROUPS_MAX, LIMITED_KEYS_MAX, LISTS_WITH_SETTINGS_MAX, MAX_RUNNING_MAX, RATE_MAX,
     RATE_MIN,
 };
-use engine::{Clock as _, Engine, Node, Settings, SystemClock};
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use service::http::ServerLimits;
-use simulation::stores::fresh;
 use store_embedded::{Embedded, Options};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -561,22 +560,6 @@ async fn a_domain_has_limits_for_200_lists_and_50_groups() {
     }
     let problem = api.put(&group(LIMIT_GROUPS_MAX), &json!({ "maxRunning": 1 })).await.problem(409, "limit-exceeded");
     assert!(problem["detail"].as_str().unwrap().contains(&LIMIT_GROUPS_MAX.to_string()), "{problem}");
-}
-
-#[tokio::test]
-async fn nodes_that_share_a_store_refuse_settings_of_lists() {
-    let node = Node { address: "http://127.0.0.1:1".to_owned() };
-    let settings = Settings { node: Some(node), ..Settings::default() };
-    let engine = Engine::open(fresh().await, Arc::new(SystemClock), settings).await.unwrap();
-    let api = Api { router: service::api::router(Arc::clone(&engine)), engine, ..Api::open().await };
-    let code = "task-list-settings-with-nodes";
-    api.put(&format!("{ACTS}/limits"), &json!({ "maxRunning": 1 })).await.problem(409, code);
-    api.post(&format!("{ACTS}/pause"), &json!({})).await.problem(409, code);
-    api.ask(Ask::new("POST", &format!("{ACTS}/resume"))).await.problem(409, code);
-    let group = format!("{DOMAIN}/limit-groups/g");
-    api.put(&group, &json!({ "maxRunning": 1 })).await.problem(409, code);
-    api.ask(Ask::new("DELETE", &group)).await.problem(409, code);
-    assert_eq!(api.get(&format!("{DOMAIN}/limit-groups")).await.json(200), json!({ "groups": [] }));
 }
 
 #[tokio::test]

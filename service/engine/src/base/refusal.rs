@@ -244,9 +244,6 @@ pub enum Refusal {
         /// Name of the list.
         list: String,
     },
-    /// Settings of task lists are not supported if several nodes share a store.
-    #[error("settings of task lists need a single node, and several nodes share this store")]
-    ListSettingsWithNodes,
     /// The schedule already exists.
     #[error("schedule `{schedule}` already exists")]
     ScheduleExists {

@@ -157,11 +157,7 @@ impl Elsewhere {
 
     /// Returns a task, and the node to which the caller must offer it. Successive calls use the nodes in turn. If there
     /// is no task or no node, marks the list as no longer being offered and returns `None`.
-    pub(crate) fn next_offer(
-        &self,
-        list: &ListKey,
-        pop: impl FnOnce() -> Option<WaitingTask>,
-    ) -> Option<(WaitsAt, WaitingTask)> {
+    pub(crate) fn next_offer<T>(&self, list: &ListKey, pop: impl FnOnce() -> Option<T>) -> Option<(WaitsAt, T)> {
         let mut memory = self.lock();
         let next = memory.waiting_at.get_mut(list).and_then(|nodes| {
             let now = Instant::now();
@@ -213,15 +209,29 @@ impl From<&ListName> for ListKey {
 
 impl Offer {
     pub(crate) fn of(list: &ListKey, task: &WaitingTask) -> Self {
-        let WaitingTask { key, run_id, scheduled_event_id, lost, .. } = task;
-        let (workflow_id, run_id) = (key.workflow_id.to_string(), *run_id);
-        let lost = lost.map(|poll| poll.0);
-        Self { list: list.into(), workflow_id, run_id, scheduled_event_id: *scheduled_event_id, lost }
+        let WaitingTask { key, run_id, scheduled_event_id, lost, priority, since, concurrency_key } = task;
+        Self {
+            list: list.into(),
+            workflow_id: key.workflow_id.to_string(),
+            run_id: *run_id,
+            scheduled_event_id: *scheduled_event_id,
+            lost: lost.map(|poll| poll.0),
+            priority: *priority,
+            since: *since,
+            concurrency_key: concurrency_key.as_deref().map(str::to_owned),
+            is_permitted: false,
+        }
     }
 
     pub(crate) fn task(&self) -> WaitingTask {
-        let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
-        let (run_id, scheduled_event_id, lost) = (self.run_id, self.scheduled_event_id, self.lost.map(PollId));
-        WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0, since: None, concurrency_key: None }
+        WaitingTask {
+            key: HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() },
+            run_id: self.run_id,
+            scheduled_event_id: self.scheduled_event_id,
+            lost: self.lost.map(PollId),
+            priority: self.priority,
+            since: self.since,
+            concurrency_key: self.concurrency_key.as_deref().map(Arc::from),
+        }
     }
 }

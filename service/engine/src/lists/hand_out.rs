@@ -14,6 +14,7 @@ use crate::lists::backlog::Backlog;
 use crate::lists::elsewhere::Elsewhere;
 use crate::lists::grant::{Grant, TakenRiders};
 use crate::lists::in_flight::InFlight;
+use crate::lists::limits::home::HomeLine;
 use crate::lists::limits::permit::Permit;
 use crate::lists::matching::{Leaving, Matching, Offered};
 use crate::lists::pollers::Pollers;
@@ -43,6 +44,8 @@ pub struct TaskLists {
     pub(crate) in_flight: InFlight,
     pub(crate) undelivered: Arc<UndeliveredTasks>,
     pub(crate) notices: Arc<Notices>,
+    /// Messages to the home nodes of limits.
+    pub(crate) home: HomeLine,
     /// Locked while the settings of lists are changed.
     pub(crate) changing_limits: tokio::sync::Mutex<()>,
     /// Lists that were reported to operators as having no poller.
@@ -78,6 +81,7 @@ impl TaskLists {
             Offered::Waits => {
                 self.pair(list);
                 self.offer_elsewhere(list);
+                self.forward_home(list);
             }
             Offered::Known => {}
             Offered::Full => return false,

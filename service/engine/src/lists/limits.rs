@@ -6,8 +6,10 @@
 //! task itself: the commit that starts the task confirms it, and the commit that ends the task frees it, whatever the
 //! reason is: a result, a failure, a timeout, or the end of the run. Slots are only in memory. After a restart, and when
 //! a list gets its first limit, the service counts the running tasks of the list in the store before it hands out more.
+//! If nodes share the store, one of them counts and decides: see [`home`].
 
 pub(crate) mod apply;
+pub(crate) mod home;
 pub(crate) mod limiter;
 pub(crate) mod operate;
 pub(crate) mod permit;

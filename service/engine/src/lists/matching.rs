@@ -15,12 +15,13 @@ use uuid::Uuid;
 
 use task_list::TaskList;
 use task_list::dispatch::ListGate;
-pub(crate) use task_list::dispatch::{Departure, Leaving, Stays, ToNode, ToPoll, ToWaiting};
+pub(crate) use task_list::dispatch::{Departure, Leaving, LeavingNode, Stays, ToHome, ToNode, ToPoll, ToWaiting};
+use task_list::keys::PlaceOnList;
 
 use crate::base::list_settings::DomainLists;
 use crate::lists::grant::Grant;
-use crate::lists::limits::limiter::{Behind, Freed, LimitHold, Limiter};
-use crate::lists::limits::permit::{Permit, ReturnedSlots, SlotKey};
+use crate::lists::limits::limiter::{Behind, Freed, LimitHold, Limiter, UncheckedSlot};
+use crate::lists::limits::permit::{Permit, ReturnedSlots, SlotKey, TaskSlot};
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
 /// Default maximum number of lists with waiting tasks in memory. Our choice: at some hundred bytes each, the lists
@@ -571,10 +572,27 @@ impl Matching {
     }
 
     /// Records that a commit has started a task.
-    pub(crate) fn started(&self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey) {
-        if self.has_limits.load(Relaxed) {
-            self.lock_limiter().started(list, key, slot, Instant::now());
+    pub(crate) fn started(&self, task: &TaskSlot) {
+        self.lock_limiter().started(task, Instant::now());
+    }
+
+    /// Puts a task back on its list. Unlike [`offer`](Self::offer), does not look for a poller.
+    pub(crate) fn restore(&self, key: &ListKey, task: WaitingTask) {
+        let mut lists = self.lock();
+        let list = lists.entry(key.clone()).or_default();
+        if !list.known.contains_key(&task.known()) {
+            list.insert(task.into(), None, &self.all);
         }
+    }
+
+    /// Puts a task back to its place on its list, because no poller of another node took it.
+    pub(crate) fn put_back_task(&self, key: &ListKey, task: WaitingTask, place: PlaceOnList) {
+        self.lock().entry(key.clone()).or_default().put_back(task, place, &self.all);
+    }
+
+    /// Returns true if a list is limited and another node decides about its limits.
+    pub(crate) fn is_away(&self, list: &ListKey) -> bool {
+        self.has_limits.load(Relaxed) && self.lock_limiter().is_away(list)
     }
 
     /// Records that a task has ended. Returns the lists that may hand out a task now.
@@ -586,22 +604,27 @@ impl Matching {
         self.readmit(freed)
     }
 
+    /// Returns the permit of a task that the home node of the list's limits has permitted to start. If the task does not
+    /// start, the home node is informed.
+    pub(crate) fn permit_from_home(&self, list: &ListKey, task: &WaitingTask) -> Permit {
+        Permit::new(&self.returned_slots, TaskSlot::of(list, task))
+    }
+
     /// Takes a slot for a task that is not on its list.
     pub(crate) fn permit(&self, list: &ListKey, task: &WaitingTask) -> Result<Permit, Stays> {
         self.gate(list).take(task)
     }
 
-    /// Frees the slots of tasks that did not start. Returns the lists that may hand out a task now.
-    pub(crate) fn free_given_back(&self) -> Vec<ListKey> {
-        self.settle_unknown();
-        let slots = self.returned_slots.take();
-        slots
-            .into_iter()
-            .flat_map(|slot| {
-                let freed = self.lock_limiter().give_back(slot);
-                self.readmit(freed)
-            })
-            .collect()
+    /// Frees the slot of a task that did not start. Returns the lists that may hand out a task now.
+    pub(crate) fn give_back(&self, slot: SlotKey) -> Vec<ListKey> {
+        let freed = self.lock_limiter().give_back(slot);
+        self.readmit(freed)
+    }
+
+    /// Applies the result of reading the run of a slot. Returns the lists that may hand out a task now.
+    pub(crate) fn checked(&self, slot: &UncheckedSlot, runs: bool) -> Vec<ListKey> {
+        let freed = self.lock_limiter().checked(slot, runs);
+        self.readmit(freed)
     }
 
     /// Frees the slots of a run's tasks that are not running. Returns the lists that may hand out a task now.
@@ -609,16 +632,8 @@ impl Matching {
         if !self.has_limits.load(Relaxed) {
             return Vec::new();
         }
-        self.settle_unknown();
         let freed = self.lock_limiter().reconcile(run_id, running);
         freed.into_iter().flat_map(|freed| self.readmit(freed)).collect()
-    }
-
-    /// Treats tasks of which it is unknown whether they have started as started, until the state of their run is known.
-    fn settle_unknown(&self) {
-        for slot in self.returned_slots.take_unknown() {
-            self.lock_limiter().assume_started(slot);
-        }
     }
 
     /// Lets the key of a freed slot take turns again.

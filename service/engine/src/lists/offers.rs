@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::lists::ListKey;
 use crate::lists::elsewhere::OFFER_PAUSE;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::matching::{ToNode, ToWaiting};
+use crate::lists::matching::{LeavingNode, ToNode, ToWaiting};
 use crate::{ListName, Offer};
 
 impl TaskLists {
@@ -40,12 +40,32 @@ impl TaskLists {
         // notification.
         let knew = self.elsewhere.forget_notified(&list, node);
         let task = offer.task();
-        let Ok(poller) = self.matching.dispatch(&list, ToWaiting::Task(&task)) else { return false };
+        let poller = if !offer.is_permitted {
+            self.matching.dispatch(&list, ToWaiting::Task(&task))
+        } else if self.is_ruled_by(node, &list) {
+            self.matching.dispatch(&list, ToWaiting::Permitted(&task))
+        } else {
+            // The pollers continue to wait, so the other node must get to know of them again.
+            let (lists, list) = (Arc::clone(self), list.clone());
+            self.background.after(OFFER_PAUSE, move || lists.announce_pollers_of(&list));
+            return false;
+        };
+        let Ok(mut poller) = poller else { return false };
         if knew {
             self.elsewhere.mark_notified(&list, node);
         }
+        if offer.is_permitted {
+            poller.permit = self.matching.permit_from_home(&list, &task);
+        }
         self.start_hand_over(&list, poller, task.into());
         true
+    }
+
+    /// If pollers of a list wait at this node, notifies the nodes that do not know this.
+    fn announce_pollers_of(self: &Arc<Self>, list: &ListKey) {
+        if self.matching.pollers(list) > 0 {
+            self.seek_waiting(list);
+        }
     }
 
     /// Offers waiting tasks to nodes with waiting pollers, until no tasks or no such nodes are left.
@@ -57,19 +77,25 @@ impl TaskLists {
         let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
         self.background.spawn(async move {
             let next = || lists.elsewhere.next_offer(&list, || lists.matching.dispatch(&list, ToNode).ok());
-            while let Some((at, task)) = next() {
-                match peers.offer(&at.node, &Offer::of(&list, &task)).await {
-                    Ok(true) => {}
+            while let Some((at, LeavingNode { task, permit, place })) = next() {
+                let offer = Offer { is_permitted: permit.holds_slot(), ..Offer::of(&list, &task) };
+                match peers.offer(&at.node, &offer).await {
+                    Ok(true) => permit.hand_over(),
                     Ok(false) => {
+                        drop(permit);
                         lists.elsewhere.remove_after_refusal(&list, &at);
                         lists.pollers.saw(&list, lists.clock.now());
-                        lists.offer(&list, task);
+                        lists.matching.put_back_task(&list, task, place);
+                        lists.pair(&list);
                     }
                     Err(error) => {
                         tracing::debug!(error, node = at.node, "a task could not be offered to another node");
+                        // The node may have got the offer.
+                        permit.keep();
                         lists.elsewhere.suspend_offers(&list, &at.node);
                         lists.pollers.saw(&list, lists.clock.now());
-                        lists.offer(&list, task);
+                        lists.matching.put_back_task(&list, task, place);
+                        lists.pair(&list);
                         let (again, list) = (Arc::clone(&lists), list.clone());
                         lists.background.after(OFFER_PAUSE, move || again.offer_elsewhere(&list));
                     }

@@ -5,6 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use history::{EventId, LAMBDA_LIST, Run, Timestamp};
+use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -12,9 +13,11 @@ use uuid::Uuid;
 use crate::base::list_settings::ListSettings;
 use crate::lists::backlog::waiting;
 use crate::lists::hand_out::TaskLists;
+use crate::lists::limits::home::HomeReport;
 use crate::lists::limits::limiter::{Behind, LimitHold, LimitUse};
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
+use crate::nodes::messages::SharedText;
 use crate::{Refusal, RunRef};
 
 /// Maximum number of lists examined in each of the node's tables of lists. Our choice: equal to the maximum size of
@@ -22,15 +25,18 @@ use crate::{Refusal, RunRef};
 const LISTS_EXAMINED_MAX: usize = 20_000;
 
 /// Maximum number of tasks shown individually for one list. Our choice: as many as fit on one or two screens.
-const TASKS_LISTED_MAX: usize = 100;
+pub(crate) const TASKS_LISTED_MAX: usize = 100;
 
 /// Maximum number of concurrency keys of a list that are shown. Our choice: one screen.
-const KEYS_SHOWN_MAX: usize = 50;
+pub(crate) const KEYS_SHOWN_MAX: usize = 50;
 
 /// A task that waits in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[serde_with::serde_as]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TaskReport {
     /// Workflow id of the task.
+    #[serde_as(as = "SharedText")]
     pub workflow_id: Arc<str>,
     /// Run id of the task.
     pub run_id: Uuid,
@@ -41,6 +47,7 @@ pub struct TaskReport {
     /// Time when the task began to wait, if known.
     pub since: Option<Timestamp>,
     /// Concurrency key of the task.
+    #[serde_as(as = "Option<SharedText>")]
     pub concurrency_key: Option<Arc<str>>,
     /// Limits that hold the task back; none if it only waits for a poller.
     pub behind: Vec<Behind>,
@@ -137,7 +144,7 @@ impl TaskLists {
         let page: BTreeSet<_> = rest.by_ref().take(limit).cloned().collect();
         let has_next = rest.next().is_some();
         let is_truncated = matching_has_more || pollers_has_more;
-        Ok(ReportPage { lists: self.report_lists(domain, &page), has_next, is_truncated })
+        Ok(ReportPage { lists: self.report_lists(domain, &page, false).await, has_next, is_truncated })
     }
 
     /// Returns the decider list and the activity list with this name. Also starts reading the lists' backlog rows from
@@ -154,28 +161,51 @@ impl TaskLists {
         for (name, side) in &names {
             self.seek(&ListKey { domain: domain.into(), side: *side, name: Arc::clone(name) });
         }
-        let mut reports = self.report_lists(domain, &names);
-        for report in &mut reports {
-            let side = Side::of(report.is_decider);
-            let list = ListKey { domain: domain.into(), side, name: Arc::clone(&report.name) };
-            let next = self.matching.next(&list, TASKS_LISTED_MAX).into_iter().enumerate();
-            report.next = next.map(|(at, (task, of_key))| self.explained(&list, task, at, of_key)).collect();
-        }
-        Ok(reports)
+        Ok(self.report_lists(domain, &names, true).await)
     }
 
     /// Returns reports of these lists. Each list is locked separately, so the reports may be from slightly different
-    /// moments.
-    fn report_lists(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>) -> Vec<ListReport> {
+    /// moments. If another node decides about the limits of a list, that node knows the waiting tasks.
+    async fn report_lists(
+        &self,
+        domain: &str,
+        names: &BTreeSet<(Arc<str>, Side)>,
+        with_tasks: bool,
+    ) -> Vec<ListReport> {
+        let (mut reports, mut away) = (self.own_reports(domain, names, with_tasks), Vec::new());
+        for (at, report) in reports.iter().enumerate() {
+            let side = Side::of(report.is_decider);
+            let list = ListKey { domain: domain.into(), side, name: Arc::clone(&report.name) };
+            if self.matching.is_away(&list) {
+                away.push((at, (list, None)));
+            }
+        }
+        if away.is_empty() {
+            return reports;
+        }
+        let (places, lists): (Vec<usize>, Vec<_>) = away.into_iter().unzip();
+        let from_home = self.reports_from_home(domain, &lists, with_tasks).await;
+        for (at, home) in places.into_iter().zip(from_home) {
+            let Some(report) = reports.get_mut(at) else { continue };
+            report.waiting += home.waiting;
+            report.has_more |= home.has_more;
+            report.oldest_since = report.oldest_since.into_iter().chain(home.oldest_since).min();
+            (report.is_counting, report.uses, report.behind) = (home.is_counting, home.uses, home.behind);
+            report.next = home.next;
+        }
+        reports
+    }
+
+    fn own_reports(&self, domain: &str, names: &BTreeSet<(Arc<str>, Side)>, with_tasks: bool) -> Vec<ListReport> {
         let (domain, now): (Arc<str>, _) = (domain.into(), self.clock.now());
         let mut pollers = self.pollers.of_lists(&domain, names);
         let report = |(name, side): &(Arc<str>, Side)| {
             let list = ListKey { domain: Arc::clone(&domain), side: *side, name: Arc::clone(name) };
-            let (waiting, has_more) = self.matching.waiting(&list);
+            let HomeReport { waiting, has_more, oldest_since, is_counting, uses, behind, next, holds: _ } =
+                self.home_report(&list, with_tasks);
             let (held, handed_out) = self.in_flight.of(&list, now);
             let polling_nodes = self.elsewhere.waiting_at(&list);
-            let limits = self.matching.with_limiter(|limiter| limiter.shown(&list, KEYS_SHOWN_MAX));
-            let (settings, uses) = limits.map_or((None, Vec::new()), |(settings, uses)| (Some(settings), uses));
+            let settings = self.matching.with_limiter(|limiter| limiter.settings(&list));
             // The service itself calls Lambda functions, so their list has no pollers.
             let may_be_unpolled = polling_nodes.is_empty() && &**name != LAMBDA_LIST;
             ListReport {
@@ -183,41 +213,66 @@ impl TaskLists {
                 is_decider: *side == Side::Decider,
                 waiting,
                 has_more,
-                oldest_since: self.matching.oldest(&list),
+                oldest_since,
                 in_flight: (!self.nodes.is_shared()).then_some(held),
                 handed_out,
                 polls: self.pollers.polls(&list),
                 pollers: pollers.remove(&list).unwrap_or_default(),
                 polling_nodes,
                 unpolled_since: self.pollers.unpolled_since(&list).filter(|_| may_be_unpolled),
-                next: Vec::new(),
+                next,
                 settings,
-                is_counting: self.matching.with_limiter(|limiter| limiter.is_counting(&list)),
+                is_counting,
                 uses,
-                behind: self.matching.held_back(&list, KEYS_SHOWN_MAX),
+                behind,
             }
         };
         names.iter().map(report).collect()
     }
 
     /// Returns the tasks of a run that limits hold back, each with these limits.
-    pub fn held_back(&self, run: &RunRef, state: &Run) -> Vec<HeldTask> {
+    pub async fn held_back(&self, run: &RunRef, state: &Run) -> Vec<HeldTask> {
+        if !self.matching.has_limits() {
+            return Vec::new();
+        }
         let (domain, now): (Arc<str>, _) = (Arc::clone(&run.domain), self.clock.now());
-        let key = HeadKey { domain, workflow_id: state.started.workflow_id.as_str().into() };
-        let waiting = waiting(&key, state).into_iter();
-        let held =
-            waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now)).filter_map(|(list, task, _)| {
-                let key = task.concurrency_key.as_ref();
-                let holds = self.matching.with_limiter(|limiter| limiter.holds(&list, key, Instant::now()));
-                let scheduled_event_id = task.scheduled_event_id;
-                (!holds.is_empty()).then_some(HeldTask { list: list.name, scheduled_event_id, holds })
-            });
-        held.collect()
+        let key = HeadKey { domain: Arc::clone(&domain), workflow_id: state.started.workflow_id.as_str().into() };
+        let (mut held, mut away) = (Vec::new(), Vec::new());
+        for (list, task, not_before) in waiting(&key, state) {
+            if not_before.is_some_and(|at| at > now) {
+                continue;
+            }
+            let (key, scheduled_event_id) = (task.concurrency_key, task.scheduled_event_id);
+            if self.matching.is_away(&list) {
+                away.push((scheduled_event_id, (list, key)));
+            } else {
+                let holds = self.holds(&list, key.as_ref());
+                held.push(HeldTask { list: list.name, scheduled_event_id, holds });
+            }
+        }
+        if !away.is_empty() {
+            let (ids, lists): (Vec<EventId>, Vec<_>) = away.into_iter().unzip();
+            let reports = self.reports_from_home(&domain, &lists, false).await;
+            let tasks = ids.into_iter().zip(lists).zip(reports);
+            held.extend(tasks.map(|((scheduled_event_id, (list, _)), HomeReport { holds, .. })| HeldTask {
+                list: list.name,
+                scheduled_event_id,
+                holds,
+            }));
+        }
+        held.retain(|task| !task.holds.is_empty());
+        held
     }
 
     /// Returns a waiting task with the limits that hold it back. `before` is the number of tasks before it, and
     /// `before_of_key` the number of those that have the same key.
-    fn explained(&self, list: &ListKey, task: WaitingTask, before: usize, before_of_key: usize) -> TaskReport {
+    pub(crate) fn explained(
+        &self,
+        list: &ListKey,
+        task: WaitingTask,
+        before: usize,
+        before_of_key: usize,
+    ) -> TaskReport {
         let key = task.concurrency_key.clone();
         let holds = self.matching.with_limiter(|limiter| limiter.holds(list, key.as_ref(), Instant::now()));
         let behind = holds.into_iter().map(|hold| {

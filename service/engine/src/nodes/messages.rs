@@ -1,18 +1,36 @@
 //! Messages between nodes, and the replies to them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use history::bounded;
 use history::limits::{AWAITING_MAX, DECISIONS_MAX, QUERY_RESULTS_MAX, UPDATE_RESULTS_MAX};
 use history::{
-    CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, UpdateAnswer, event::TurnList,
+    CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, Timestamp, UpdateAnswer,
+    event::TurnList,
 };
-use serde::{Deserialize, Serialize};
-use serde_with::skip_serializing_none;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::{DeserializeAs, SerializeAs, skip_serializing_none};
 use uuid::Uuid;
 
+use crate::lists::limits::home::HomeReport;
 use crate::{QueryOutcome, SeenVersion};
+
+/// Form of shared texts in messages.
+pub(crate) struct SharedText;
+
+impl SerializeAs<Arc<str>> for SharedText {
+    fn serialize_as<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(text)
+    }
+}
+
+impl<'de> DeserializeAs<'de, Arc<str>> for SharedText {
+    fn deserialize_as<D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+        String::deserialize(deserializer).map(Arc::from)
+    }
+}
 
 /// Identifies a task list in messages between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +53,95 @@ pub struct Offer {
     pub(crate) scheduled_event_id: u64,
     /// Id of the poll to which the task was sent but which the task did not reach; `None` if the task was not started.
     pub(crate) lost: Option<u64>,
+    #[serde(default)]
+    pub(crate) priority: i32,
+    /// Time when the task began to wait, if known.
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) concurrency_key: Option<String>,
+    /// True if the home node of the list's limits permits the start.
+    #[serde(default)]
+    pub(crate) is_permitted: bool,
 }
+
+/// Tasks of a limited list, for the home node of its limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForwardedTasks {
+    /// The tasks, all of one list.
+    #[serde(deserialize_with = "bounded::list::<FORWARDED_MAX, _, _>")]
+    pub tasks: Vec<Offer>,
+}
+
+/// What became of tasks of limited lists, for the home node of the limits of these lists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlotReports {
+    /// Domain of the lists.
+    pub domain: String,
+    /// The reports, in the order in which things happened.
+    #[serde(deserialize_with = "bounded::list::<SLOT_REPORTS_MAX, _, _>")]
+    pub reports: Vec<SlotReport>,
+}
+
+/// What became of one task.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlotReport {
+    pub(crate) list: ListName,
+    pub(crate) workflow_id: String,
+    pub(crate) run_id: Uuid,
+    pub(crate) scheduled_event_id: EventId,
+    pub(crate) concurrency_key: Option<String>,
+    pub(crate) news: SlotNews,
+}
+
+/// Event in the life of a task that matters for limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum SlotNews {
+    /// A commit has started the task.
+    Started,
+    /// The permitted start did not happen.
+    NotStarted,
+    /// It is unknown whether a commit has started the task.
+    Unknown,
+    /// The task has ended or waits again.
+    Ended,
+}
+
+/// Request for the state of limited lists at the home node of their limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShowLimits {
+    /// The lists, all of one domain.
+    #[serde(deserialize_with = "bounded::list::<SHOWN_LISTS_MAX, _, _>")]
+    pub lists: Vec<ShownList>,
+    /// True if the next tasks of the lists are wanted.
+    pub with_tasks: bool,
+}
+
+/// A list in a request for the state of lists.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownList {
+    /// The list.
+    pub list: ListName,
+    /// Concurrency key for which the reasons are wanted why a task may not start.
+    pub key: Option<String>,
+}
+
+/// Maximum number of tasks in one message to the home node. Our choice: a message with names of maximum size fits into a
+/// request body.
+pub(crate) const FORWARDED_MAX: usize = 100;
+
+/// Maximum number of reports in one message to the home node. Our choice, as for [`FORWARDED_MAX`].
+pub(crate) const SLOT_REPORTS_MAX: usize = 100;
+
+/// Maximum number of lists in one request for their state: the maximum number of lists with settings, and of waiting
+/// tasks of a run. Our choice.
+pub(crate) const SHOWN_LISTS_MAX: usize = 2_000;
 
 /// A query forwarded to another node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -206,6 +312,15 @@ pub trait Peers: Send + Sync + 'static {
 
     /// Offers a task to a node. Returns true if a poller of that node takes the task.
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String>;
+
+    /// Sends tasks of a limited list to the home node of its limits. Returns false if that node is not the home node.
+    async fn forward(&self, node: &str, tasks: &ForwardedTasks) -> Result<bool, String>;
+
+    /// Reports to the home node of limits what became of tasks. Returns false if that node is not the home node.
+    async fn report_slots(&self, node: &str, reports: &SlotReports) -> Result<bool, String>;
+
+    /// Returns the state of limited lists at the home node of their limits, in the order of the request.
+    async fn show_limits(&self, node: &str, request: &ShowLimits) -> Result<Vec<HomeReport>, String>;
 
     /// Reports to a node that the responses to these polls were lost. If that node knows a task that was started for
     /// one of the polls, returns the task.

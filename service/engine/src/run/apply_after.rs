@@ -5,6 +5,7 @@ use std::sync::Arc;
 use store::HeadKey;
 
 use crate::commit::StoredRun;
+use crate::lists::limits::permit::TaskSlot;
 use crate::lists::sync_match::Reserved;
 use crate::run::after::{After, AfterFailure, CommitCounts, Hold};
 use crate::run::context::RunContext;
@@ -20,15 +21,22 @@ impl RunContext {
                 After::ReturnPollers(reserved) => self.lists.unreserve(reserved, None),
                 After::InFlight { list, run_id, scheduled_event_id, hold } => {
                     let task = (run_id, scheduled_event_id);
+                    let slot = |concurrency_key| TaskSlot {
+                        list: list.clone(),
+                        workflow_id: Arc::clone(&key.workflow_id),
+                        run_id,
+                        scheduled_event_id,
+                        concurrency_key,
+                    };
                     match hold {
                         Hold::Begins { waited, concurrency_key } => {
-                            self.lists.matching.started(&list, concurrency_key.as_ref(), task);
+                            self.lists.slot_started(|| slot(concurrency_key));
                             self.lists.in_flight.begin(&list, task, self.clock.now());
                             self.metrics.measured.taken(&list.domain, list.side.word(), &list.name, waited);
                         }
                         Hold::Ends { failed_try } => {
                             self.lists.in_flight.end(&list, task);
-                            self.lists.slot_freed(&list, task);
+                            self.lists.slot_freed(|| slot(None));
                             failed_try.inspect(|of_type| self.metrics.measured.try_failed(&list.domain, of_type));
                         }
                     }

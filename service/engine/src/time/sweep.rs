@@ -101,6 +101,8 @@ impl Sweeper {
             Box::pin(async move { sweep.wake_after_put_back().await })
         });
         if self.nodes.is_shared() {
+            keep("reporting to home nodes", |sweep| Box::pin(async move { sweep.lists.keep_reporting_slots().await }));
+            keep("checking limited tasks", |sweep| Box::pin(async move { sweep.lists.keep_checking_slots().await }));
             keep("sending heartbeats", |sweep| Box::pin(async move { sweep.keep_sending_heartbeats().await }));
         }
     }
@@ -112,8 +114,11 @@ impl Sweeper {
             tokio::time::sleep_until(self.nodes.next_heartbeat(began)).await;
             began = Instant::now();
             match self.nodes.beat().await {
-                Ok(false) => {}
-                Ok(true) => self.nodes_have_changed(),
+                Ok(false) => self.lists.heartbeat_sent().await,
+                Ok(true) => {
+                    self.lists.heartbeat_sent().await;
+                    self.nodes_have_changed();
+                }
                 Err(refusal) => tracing::warn!(%refusal, "the heartbeat of this node could not be written"),
             }
         }
@@ -129,6 +134,7 @@ impl Sweeper {
         self.watchers.close();
         self.lists.announce_pollers();
         self.lists.send_lost_polls();
+        self.lists.check_slots_soon();
     }
 
     async fn sweep(self: &Arc<Self>) {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{
-    Clock as _, DeciderTask, Delivery, Engine, Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName,
-    Offer, PassedAnswer, Peers, Poll, RejectedUpdate, StrayAnswer, Unpolled,
+    Clock as _, DeciderTask, Delivery, Engine, Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator,
+    HomeReport, LentUpdate, ListName, Offer, PassedAnswer, Peers, Poll, RejectedUpdate, ShowLimits, SlotReports,
+    StrayAnswer, Unpolled,
 };
 use simulation::stores::fresh;
 use store::Store;
@@ -71,6 +72,21 @@ impl Peers for From {
             go.notified().await;
         }
         Ok(is_taken)
+    }
+
+    async fn forward(&self, node: &str, tasks: &ForwardedTasks) -> Result<bool, String> {
+        let answer = self.line.node(node)?.lists().take_forwarded(tasks);
+        Ok(answer)
+    }
+
+    async fn report_slots(&self, node: &str, reports: &SlotReports) -> Result<bool, String> {
+        let answer = self.line.node(node)?.lists().take_reports(reports);
+        Ok(answer)
+    }
+
+    async fn show_limits(&self, node: &str, request: &ShowLimits) -> Result<Vec<HomeReport>, String> {
+        let answer = self.line.node(node)?.lists().show_limits_to_node(request);
+        Ok(answer)
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {

@@ -39,6 +39,3 @@ pub(super) const NO_BATCH: &[&str] = &["unknown-batch"];
 
 /// Error codes of calls with a token.
 pub(super) const BAD_TOKEN: &[&str] = &["bad-token"];
-
-/// Error codes of calls that change settings of task lists.
-pub(super) const NO_SETTINGS: &[&str] = &["task-list-settings-with-nodes"];

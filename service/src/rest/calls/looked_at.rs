@@ -5,7 +5,6 @@ use client::body;
 use super::super::document::{CallTable, Doc};
 use super::super::history::EVENT_STREAM;
 use super::super::{changes, session, task_lists};
-use super::codes::NO_SETTINGS;
 use crate::access::{CallEffect as E, Level as L};
 
 pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
@@ -50,7 +49,6 @@ macro_rules! settings_of {
                     Doc::of(concat!("limit", $Kind, "List"), concat!("Replace the limits of one ", $kind, " list"))
                         .answers::<body::TaskListSettings>(200, "The limits apply.")
                         .refuses(404, &["unknown-limit-group"])
-                        .refuses(409, NO_SETTINGS)
                         .refuses(409, &["limit-exceeded"]),
                 )
                 .post(
@@ -63,7 +61,6 @@ macro_rules! settings_of {
                         concat!("Pause one ", $kind, " list: its tasks wait until the list is resumed"),
                     )
                     .answers::<body::TaskListSettings>(200, "The list is paused.")
-                    .refuses(409, NO_SETTINGS)
                     .refuses(409, &["limit-exceeded", "task-list-already-paused"]),
                 )
                 .post(
@@ -73,7 +70,6 @@ macro_rules! settings_of {
                     task_lists::resume::<$is_decider>,
                     Doc::of(concat!("resume", $Kind, "List"), concat!("Resume one paused ", $kind, " list"))
                         .answers::<body::TaskListSettings>(200, "The list dispatches tasks again.")
-                        .refuses(409, NO_SETTINGS)
                         .refuses(409, &["task-list-not-paused"]),
                 )
         }
@@ -106,7 +102,6 @@ fn of_groups<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             task_lists::set_group,
             Doc::of("setLimitGroup", "Create a limit group, or replace its limits")
                 .answers::<body::LimitGroup>(200, "The limits apply.")
-                .refuses(409, NO_SETTINGS)
                 .refuses(409, &["limit-exceeded"]),
         )
         .delete(
@@ -117,7 +112,6 @@ fn of_groups<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             Doc::of("deleteLimitGroup", "Delete a limit group that no task list uses")
                 .answers_nothing(204, "The group was deleted.")
                 .refuses(404, &["unknown-limit-group"])
-                .refuses(409, NO_SETTINGS)
                 .refuses(409, &["limit-group-in-use"]),
         )
 }

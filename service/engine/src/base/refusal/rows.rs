@@ -89,9 +89,6 @@ impl Refusal {
                 row(409, "task-list-already-paused", "nothing to do; resume it when it should continue")
             }
             Self::ListNotPaused { .. } => row(409, "task-list-not-paused", "nothing to do; it is not paused"),
-            Self::ListSettingsWithNodes => {
-                row(409, "task-list-settings-with-nodes", "limit the runners instead, or run a single node")
-            }
             Self::UnknownQuery { .. } => {
                 row(404, "unknown-query", "correct the name; `known` lists the decider's queries")
             }

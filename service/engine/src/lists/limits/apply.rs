@@ -15,9 +15,11 @@ use crate::base::list_settings::DomainLists;
 use crate::commit::StoredRun;
 use crate::lists::backlog::running;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::limits::permit::SlotKey;
+use crate::lists::limits::permit::TaskSlot;
 use crate::lists::matching::Leaving;
 use crate::lists::{ListKey, Side};
+use crate::nodes::HOME_SETTLES_AFTER;
+use crate::nodes::messages::SlotNews;
 
 /// Number of runs that are read with one request to the store while running tasks are counted. Our choice.
 const RUNS_AT_ONCE: usize = 100;
@@ -39,20 +41,67 @@ impl TaskLists {
         }
     }
 
-    fn pair_all(self: &Arc<Self>, lists: &[ListKey]) {
+    /// Hands out tasks of lists whose limits may allow more, to pollers of this node and of others.
+    pub(crate) fn pair_all(self: &Arc<Self>, lists: &[ListKey]) {
         for list in lists {
             self.pair_with(list, true);
+            self.offer_elsewhere(list);
+        }
+    }
+
+    /// Records that a commit has started a task.
+    pub(crate) fn slot_started(self: &Arc<Self>, task: impl FnOnce() -> TaskSlot) {
+        if self.matching.has_limits() {
+            let task = task();
+            if self.matching.is_away(&task.list) {
+                self.home.report(&task, SlotNews::Started);
+            } else {
+                self.matching.started(&task);
+            }
         }
     }
 
     /// Frees the slot of a task that has ended.
-    pub(crate) fn slot_freed(self: &Arc<Self>, list: &ListKey, slot: SlotKey) {
-        self.pair_all(&self.matching.ended(list, slot));
+    pub(crate) fn slot_freed(self: &Arc<Self>, task: impl FnOnce() -> TaskSlot) {
+        if self.matching.has_limits() {
+            let task = task();
+            if self.matching.is_away(&task.list) {
+                self.home.report(&task, SlotNews::Ended);
+            } else {
+                self.pair_all(&self.matching.ended(&task.list, task.key()));
+            }
+        }
     }
 
     /// Frees the slots of a run's tasks that are not running.
     pub(crate) fn reconcile_slots(self: &Arc<Self>, run_id: Uuid, running: &[EventId]) {
+        self.settle_unknown();
         self.pair_all(&self.matching.reconcile(run_id, running));
+    }
+
+    /// Treats tasks of which it is unknown whether they have started as started, until the state of their run is known.
+    fn settle_unknown(&self) {
+        for task in self.matching.returned_slots.take_unknown() {
+            if self.matching.is_away(&task.list) {
+                self.home.report(&task, SlotNews::Unknown);
+            } else {
+                self.matching.with_limiter(|limiter| limiter.assume_started(task.key(), Instant::now()));
+            }
+        }
+    }
+
+    /// Frees the slots that were given back. Returns the lists that may hand out a task now.
+    fn free_given_back(&self) -> Vec<ListKey> {
+        self.settle_unknown();
+        let mut lists = Vec::new();
+        for task in self.matching.returned_slots.take() {
+            if self.matching.is_away(&task.list) {
+                self.home.report(&task, SlotNews::NotStarted);
+            } else {
+                lists.extend(self.matching.give_back(task.key()));
+            }
+        }
+        lists
     }
 
     /// Until the service stops, hands out tasks when slots are given back and when a rate allows another start.
@@ -65,7 +114,7 @@ impl TaskLists {
                 () = wakes_earlier.notified() => {}
                 () = sleep_until(next) => {}
             }
-            let mut lists = self.matching.free_given_back();
+            let mut lists = self.free_given_back();
             lists.extend(self.matching.with_limiter(|limiter| limiter.take_due(Instant::now())));
             self.pair_all(&lists);
         }
@@ -74,16 +123,28 @@ impl TaskLists {
     /// Replaces the settings of the domain's lists. Lists with new settings hand out nothing until their running tasks
     /// are counted.
     pub(crate) fn set_limits(self: &Arc<Self>, domain: &Arc<str>, settings: &DomainLists) {
-        let (lists, must_count) = self.matching.set_limits(domain, settings);
+        let is_away = !self.nodes.is_home_of_lists(domain);
+        let as_new_home = self.matching.with_limiter(|limiter| limiter.set_away(domain, is_away, Instant::now()));
+        let (lists, of_new_lists) = self.matching.set_limits(domain, settings);
         self.pair_all(&lists);
-        if let Some(count) = must_count {
-            let (lists, domain) = (Arc::clone(self), Arc::clone(domain));
-            self.background.spawn_until_stopped(async move { lists.count_running(&domain, count).await });
+        lists.iter().for_each(|list| self.forward_home(list));
+        for count in as_new_home.into_iter().chain(of_new_lists) {
+            self.start_counting(domain, count);
         }
+    }
+
+    /// Counts the running tasks of the domain's lists for this count, in the background.
+    pub(crate) fn start_counting(self: &Arc<Self>, domain: &Arc<str>, count: u64) {
+        let (lists, domain) = (Arc::clone(self), Arc::clone(domain));
+        self.background.spawn_until_stopped(async move { lists.count_running(&domain, count).await });
     }
 
     /// Counts the running tasks of the domain's lists with new settings, by reading all open runs of the domain.
     async fn count_running(self: Arc<Self>, domain: &Arc<str>, count: u64) {
+        if self.nodes.is_shared() {
+            // Until then, other nodes may start tasks of these lists without asking this node.
+            tokio::time::sleep(HOME_SETTLES_AFTER).await;
+        }
         tracing::info!(%domain, "counting the running tasks of task lists with new limits");
         let (began, mut runs) = (Instant::now(), 0);
         let query =
@@ -135,8 +196,14 @@ impl TaskLists {
             let list = ListKey { domain: Arc::clone(domain), side, name: name.into() };
             let activity = run.activities.get(&scheduled_event_id).filter(|_| side == Side::Activity);
             let key = activity.map_or(run.started.concurrency_key.as_deref(), |it| run.key_of(it));
-            let (key, slot) = (key.map(Arc::from), (run.started.run_id, scheduled_event_id));
-            self.matching.with_limiter(|limiter| limiter.found(count, &list, key.as_ref(), slot, Instant::now()));
+            let slot = TaskSlot {
+                list,
+                workflow_id: run.started.workflow_id.as_str().into(),
+                run_id: run.started.run_id,
+                scheduled_event_id,
+                concurrency_key: key.map(Arc::from),
+            };
+            self.matching.with_limiter(|limiter| limiter.found(count, &slot, Instant::now()));
         }
     }
 }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::EventId;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::base::list_settings::{DomainLists, ListSettings, StartRate, TaskLimits};
-use crate::lists::limits::permit::SlotKey;
+use crate::lists::limits::permit::{SlotKey, TaskSlot};
 use crate::lists::{ListKey, Side};
+use crate::nodes::messages::SharedText;
 
 /// Time for which a list whose tasks were just counted starts none beyond its rate: its burst may have been used before
 /// a restart. Our choice: the unit of the rate.
@@ -21,23 +23,38 @@ const BURST_EMPTY_FOR: Duration = Duration::from_secs(1);
 /// Number of keys of a list above which idle ones are forgotten. Our choice: about 100 bytes each.
 const KEYS_KEPT: usize = 1_000;
 
+/// Time after which a node that got a task must have reported whether the task has started. After that, the run is read.
+/// Our choice: longer than a commit takes while the store has errors.
+const REPORT_WAIT: Duration = Duration::from_secs(10);
+
+/// Time after which the run of a running task is read for the first time, in case the report of the task's end was lost.
+/// It doubles with each further read. Our choice: most tasks end earlier, so that they cost no read.
+const FIRST_CHECK_AFTER: Duration = Duration::from_secs(60);
+
+/// Maximum time between two such reads. Our choice: a read per hour costs nothing compared with a task that long.
+const CHECK_AFTER_MAX: Duration = Duration::from_secs(3_600);
+
 /// What a limit applies to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[serde_with::serde_as]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum LimitScope {
     /// All tasks of the list.
     List,
     /// The tasks of the list with this concurrency key.
-    Key(Arc<str>),
+    Key(#[serde_as(as = "SharedText")] Arc<str>),
     /// All tasks of the lists of this group.
-    Group(Arc<str>),
+    Group(#[serde_as(as = "SharedText")] Arc<str>),
 }
 
 /// Reason why a limited list hands out no task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum LimitHold {
     /// The list is paused.
     Paused,
-    /// The service is still counting the running tasks of the list.
+    /// The service is still counting the running tasks of the list. With several nodes, also if the home node of the
+    /// list's limits is not known to be alive.
     Counting,
     /// As many tasks run as may run at once.
     Running {
@@ -55,12 +72,32 @@ pub enum LimitHold {
         /// Rate of starts.
         rate: StartRate,
         /// Time when the next task may start.
+        #[serde(with = "from_now")]
         until: Instant,
     },
 }
 
+/// Times in messages between nodes, in milliseconds from now.
+mod from_now {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tokio::time::Instant;
+
+    pub(super) fn serialize<S: Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
+        let millis = at.saturating_duration_since(Instant::now()).as_millis();
+        u64::try_from(millis).unwrap_or(u64::MAX).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instant, D::Error> {
+        let (now, millis) = (Instant::now(), u64::deserialize(deserializer)?);
+        Ok(now.checked_add(Duration::from_millis(millis)).unwrap_or(now))
+    }
+}
+
 /// A limit that holds tasks back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Behind {
     /// Reason why no task starts.
     pub hold: LimitHold,
@@ -212,10 +249,23 @@ struct Counting {
 
 /// A slot that a task holds.
 struct Slot {
-    list: ListKey,
-    key: Option<Arc<str>>,
+    task: TaskSlot,
     /// True once a commit has started the task.
     has_started: bool,
+    /// Number of the slot. A slot that is freed and taken again has another one.
+    number: u64,
+    /// With several nodes, the time when the run is read to find out whether the task runs.
+    check_at: Instant,
+    /// Number of these reads so far.
+    checks: u32,
+}
+
+/// A slot whose run must be read, to find out whether its task runs.
+#[derive(Debug, Clone)]
+pub(crate) struct UncheckedSlot {
+    pub(crate) task: TaskSlot,
+    number: u64,
+    had_started: bool,
 }
 
 type GroupKey = (Arc<str>, Arc<str>);
@@ -226,6 +276,12 @@ pub(crate) struct Limiter {
     lists: HashMap<ListKey, LimitedList>,
     groups: HashMap<GroupKey, LimitMeter>,
     slots: BTreeMap<SlotKey, Slot>,
+    /// Number of the newest slot.
+    newest_slot: u64,
+    /// Domains whose limits another node counts: its home node.
+    away: HashSet<Arc<str>>,
+    /// With several nodes, the time until which this node may decide.
+    decides_until: Option<Instant>,
     /// Number of the newest count of running tasks.
     counts: u64,
     /// Times at which lists must be looked at again.
@@ -235,7 +291,8 @@ pub(crate) struct Limiter {
 }
 
 /// Number of slots and limits of one scope, for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LimitUse {
     /// What the limits apply to.
     pub scope: LimitScope,
@@ -279,9 +336,12 @@ impl Limiter {
                 Some(known) if *known.settings == *own => {}
                 Some(_) => self.change(&list, own, now),
                 None => {
-                    let number = *must_count.get_or_insert_with(|| {
-                        self.counts += 1;
-                        self.counts
+                    // The home node counts the tasks of the list.
+                    let number = (!self.away.contains(domain)).then(|| {
+                        *must_count.get_or_insert_with(|| {
+                            self.counts += 1;
+                            self.counts
+                        })
                     });
                     self.lists.insert(list.clone(), LimitedList::new(own, number, now));
                 }
@@ -321,7 +381,7 @@ impl Limiter {
     /// Removes a list that has no settings any more.
     fn forget(&mut self, list: &ListKey) {
         let slots: Vec<SlotKey> =
-            self.slots.iter().filter(|(_, slot)| slot.list == *list).map(|(key, _)| *key).collect();
+            self.slots.iter().filter(|(_, slot)| slot.task.list == *list).map(|(key, _)| *key).collect();
         for slot in slots {
             self.free(slot);
         }
@@ -341,7 +401,7 @@ impl Limiter {
         if limited.settings.paused.is_some() {
             return Err(LimitHold::Paused);
         }
-        if limited.counting.is_some() {
+        if limited.counting.is_some() || !self.decides(&list.domain, now) {
             return Err(LimitHold::Counting);
         }
         let checked = limited.meter.check(|| LimitScope::List, now).and_then(|()| {
@@ -372,43 +432,50 @@ impl Limiter {
     }
 
     /// Takes a slot for a task that leaves its list.
-    pub(crate) fn take(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
-        self.hold(list, key, slot, false, |meter| meter.start(now), now);
+    pub(crate) fn take(&mut self, task: &TaskSlot, now: Instant) {
+        self.hold(task, false, |meter| meter.start(now), now + REPORT_WAIT, now);
     }
 
     /// Records that a commit has started a task.
-    pub(crate) fn started(&mut self, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
-        if let Some(counting) = self.lists.get_mut(list).and_then(|limited| limited.counting.as_mut()) {
-            counting.ended.remove(&slot);
+    pub(crate) fn started(&mut self, task: &TaskSlot, now: Instant) {
+        if let Some(counting) = self.lists.get_mut(&task.list).and_then(|limited| limited.counting.as_mut()) {
+            counting.ended.remove(&task.key());
         }
-        self.hold(list, key, slot, true, |meter| meter.start(now), now);
+        // A task that has no slot may have ended: the reports of two nodes may arrive in any order.
+        self.hold(task, true, |meter| meter.start(now), now, now);
     }
 
     /// Records a task that was found running by this count of running tasks. The task has started before, so it counts
     /// toward no rate.
-    pub(crate) fn found(&mut self, number: u64, list: &ListKey, key: Option<&Arc<str>>, slot: SlotKey, now: Instant) {
-        let counting = self.lists.get(list).and_then(|limited| limited.counting.as_ref());
+    pub(crate) fn found(&mut self, number: u64, task: &TaskSlot, now: Instant) {
+        let counting = self.lists.get(&task.list).and_then(|limited| limited.counting.as_ref());
         // An earlier count may have read the run before the list had its present settings, and the task may have ended
         // since.
-        if counting.is_some_and(|counting| counting.number == number && !counting.ended.contains(&slot)) {
-            self.hold(list, key, slot, true, |meter| meter.running += 1, now);
+        if counting.is_some_and(|counting| counting.number == number && !counting.ended.contains(&task.key())) {
+            self.hold(task, true, |meter| meter.running += 1, now + FIRST_CHECK_AFTER, now);
         }
     }
 
-    /// Adds a slot, and counts it in each meter with `count`.
+    /// Adds a slot, and counts it in each meter with `count`. If another node counts, does nothing. With several nodes,
+    /// the run is read at `check_at`.
     fn hold(
         &mut self,
-        list: &ListKey,
-        key: Option<&Arc<str>>,
-        slot: SlotKey,
+        task: &TaskSlot,
         has_started: bool,
         count: impl Fn(&mut LimitMeter),
+        check_at: Instant,
         now: Instant,
     ) {
+        let TaskSlot { list, concurrency_key: key, .. } = task;
         let group = self.group_of(list);
+        if self.away.contains(&list.domain) {
+            return;
+        }
         let Some(limited) = self.lists.get_mut(list) else { return };
-        if let Some(held) = self.slots.get_mut(&slot) {
-            held.has_started |= has_started;
+        if let Some(held) = self.slots.get_mut(&task.key()) {
+            if has_started && !held.has_started {
+                (held.has_started, held.check_at) = (true, now + FIRST_CHECK_AFTER);
+            }
             return;
         }
         count(&mut limited.meter);
@@ -422,7 +489,9 @@ impl Limiter {
         if let Some(meter) = group.and_then(|group| self.groups.get_mut(&group)) {
             count(meter);
         }
-        self.slots.insert(slot, Slot { list: list.clone(), key: key.cloned(), has_started });
+        self.newest_slot += 1;
+        let (task, number) = (task.clone(), self.newest_slot);
+        self.slots.insert(task.key(), Slot { task, has_started, number, check_at, checks: 0 });
     }
 
     /// Frees the slot of a task that has ended. Returns the lists that may hand out a task now, and the key.
@@ -448,14 +517,15 @@ impl Limiter {
     }
 
     /// Marks a slot as belonging to a task that may have started.
-    pub(crate) fn assume_started(&mut self, slot: SlotKey) {
+    pub(crate) fn assume_started(&mut self, slot: SlotKey, now: Instant) {
         if let Some(held) = self.slots.get_mut(&slot) {
-            held.has_started = true;
+            (held.has_started, held.check_at) = (true, now + REPORT_WAIT);
         }
     }
 
     fn free(&mut self, slot: SlotKey) -> Freed {
-        let Some(Slot { list, key, has_started }) = self.slots.remove(&slot) else { return Freed::default() };
+        let Some(Slot { task, has_started, .. }) = self.slots.remove(&slot) else { return Freed::default() };
+        let TaskSlot { list, concurrency_key: key, .. } = task;
         let group = self.group_of(&list);
         let Some(limited) = self.lists.get_mut(&list) else { return Freed::default() };
         limited.meter.end(has_started);
@@ -554,6 +624,11 @@ impl Limiter {
         Some((Arc::clone(&limited.settings), uses))
     }
 
+    /// Returns the settings of a list, if it has any.
+    pub(crate) fn settings(&self, list: &ListKey) -> Option<Arc<ListSettings>> {
+        self.lists.get(list).map(|limited| Arc::clone(&limited.settings))
+    }
+
     /// Adds the domain's lists with settings to `to`.
     pub(crate) fn add_lists(&self, domain: &str, to: &mut BTreeSet<(Arc<str>, Side)>) {
         let lists = self.lists.keys().filter(|list| &*list.domain == domain);
@@ -570,7 +645,7 @@ impl Limiter {
         let of = |(list, limited): (&ListKey, &LimitedList)| {
             (list.clone(), limited.meter.running, limited.meter.limits.max_running)
         };
-        self.lists.iter().map(of).collect()
+        self.lists.iter().filter(|(list, _)| !self.away.contains(&list.domain)).map(of).collect()
     }
 
     /// Returns the keys of a list of which no task may start now because of their own limits.
@@ -587,7 +662,7 @@ impl Limiter {
         if limited.settings.paused.is_some() {
             holds.push(LimitHold::Paused);
         }
-        if limited.counting.is_some() {
+        if limited.counting.is_some() || !self.decides(&list.domain, now) {
             holds.push(LimitHold::Counting);
         }
         holds.extend(limited.meter.check(|| LimitScope::List, now).err());
@@ -604,13 +679,104 @@ impl Limiter {
 }
 
 impl LimitedList {
-    fn new(settings: &ListSettings, count: u64, now: Instant) -> Self {
+    /// Creates a list. If its running tasks must be counted, `count` is the number of the count.
+    fn new(settings: &ListSettings, count: Option<u64>, now: Instant) -> Self {
         Self {
             settings: Arc::new(settings.clone()),
             meter: LimitMeter::new(settings.limits, now),
             keys: HashMap::new(),
-            counting: Some(Counting { number: count, ended: HashSet::new() }),
+            counting: count.map(|number| Counting { number, ended: HashSet::new() }),
             wakes_at: None,
+        }
+    }
+}
+
+/// Limits with several nodes: of each domain, one node counts and decides, its home node.
+impl Limiter {
+    /// Returns true if this node decides about the lists of a domain.
+    fn decides(&self, domain: &Arc<str>, now: Instant) -> bool {
+        !self.away.contains(domain) && self.decides_until.is_none_or(|until| now < until)
+    }
+
+    /// Returns true if a list is limited and another node decides.
+    pub(crate) fn is_away(&self, list: &ListKey) -> bool {
+        self.away.contains(&list.domain) && self.has(list)
+    }
+
+    /// Returns true if another node decides about the lists of a domain.
+    pub(crate) fn has_away(&self, domain: &str) -> bool {
+        self.away.contains(domain)
+    }
+
+    /// Sets the time until which this node may decide. Returns true if the previous time had passed.
+    pub(crate) fn decide_until(&mut self, until: Option<Instant>, now: Instant) -> bool {
+        let had_passed = self.decides_until.is_some_and(|until| until <= now);
+        self.decides_until = until;
+        had_passed
+    }
+
+    /// Returns the domains with limited lists.
+    pub(crate) fn domains(&self) -> BTreeSet<Arc<str>> {
+        self.lists.keys().map(|list| Arc::clone(&list.domain)).collect()
+    }
+
+    /// Returns all limited lists of a domain.
+    pub(crate) fn lists_of(&self, domain: &str) -> Vec<ListKey> {
+        self.lists.keys().filter(|list| &*list.domain == domain).cloned().collect()
+    }
+
+    /// Sets whether another node decides about the lists of a domain. If this node begins to decide, returns the number
+    /// of the count of running tasks that must precede.
+    pub(crate) fn set_away(&mut self, domain: &Arc<str>, is_away: bool, now: Instant) -> Option<u64> {
+        let was_away = if is_away { !self.away.insert(Arc::clone(domain)) } else { self.away.remove(domain) };
+        if was_away == is_away {
+            return None;
+        }
+        let number = (!is_away).then(|| {
+            self.counts += 1;
+            self.counts
+        });
+        self.slots.retain(|_, slot| slot.task.list.domain != *domain);
+        for (_, meter) in self.groups.iter_mut().filter(|((of, _), _)| of == domain) {
+            *meter = LimitMeter::without_burst(meter.limits, now);
+        }
+        for (_, limited) in self.lists.iter_mut().filter(|(list, _)| list.domain == *domain) {
+            let wakes_at = limited.wakes_at;
+            *limited = LimitedList { wakes_at, ..LimitedList::new(&limited.settings, number, now) };
+        }
+        number.filter(|_| self.lists.keys().any(|list| list.domain == *domain))
+    }
+
+    /// Has the runs of all slots read soon, because reports of a node that has gone may be lost.
+    pub(crate) fn check_all(&mut self, now: Instant) {
+        for slot in self.slots.values_mut() {
+            slot.check_at = slot.check_at.min(now + REPORT_WAIT);
+        }
+    }
+
+    /// Returns slots whose runs must be read now, at most `most` of them. They are not returned again for some time.
+    pub(crate) fn take_unchecked(&mut self, now: Instant, most: usize) -> Vec<UncheckedSlot> {
+        let due = self.slots.values_mut().filter(|slot| slot.check_at <= now).take(most);
+        let take = |slot: &mut Slot| {
+            slot.check_at = now + FIRST_CHECK_AFTER.saturating_mul(1 << slot.checks.min(6)).min(CHECK_AFTER_MAX);
+            slot.checks += 1;
+            UncheckedSlot { task: slot.task.clone(), number: slot.number, had_started: slot.has_started }
+        };
+        due.map(take).collect()
+    }
+
+    /// Applies the result of reading the run of a slot. Frees the slot if its task does not run.
+    pub(crate) fn checked(&mut self, slot: &UncheckedSlot, runs: bool) -> Freed {
+        let key = slot.task.key();
+        match self.slots.get_mut(&key) {
+            // The slot was freed and taken again, or its task was started, after the run was read.
+            Some(held) if held.number != slot.number || held.has_started != slot.had_started => Freed::default(),
+            Some(held) if runs => {
+                held.has_started = true;
+                Freed::default()
+            }
+            Some(_) => self.free(key),
+            None => Freed::default(),
         }
     }
 }

@@ -16,9 +16,6 @@ impl TaskLists {
     ///
     /// An error of the store.
     pub(crate) async fn restore_limits(self: &Arc<Self>) -> Result<(), Refusal> {
-        if self.nodes.is_shared() {
-            return Ok(());
-        }
         for domain in self.registry.domains().await? {
             let settings = self.registry.list_settings(&domain.name).await?;
             self.set_limits(&domain.name.as_str().into(), &settings);
@@ -35,27 +32,38 @@ impl TaskLists {
         self.registry.list_settings(domain).await
     }
 
+    /// If nodes share the store, makes the other nodes read the settings again. They do so within two heartbeats.
+    async fn announce_settings(&self) -> Result<(), Refusal> {
+        if self.nodes.is_shared() { self.nodes.announce_list_change().await } else { Ok(()) }
+    }
+
     async fn change_settings<T>(
         self: &Arc<Self>,
         domain: &str,
         change: impl Fn(&mut DomainLists) -> Result<T, Refusal> + Send,
     ) -> Result<T, Refusal> {
-        if self.nodes.is_shared() {
-            return Err(Refusal::ListSettingsWithNodes);
-        }
         // Two changes are applied in the order in which they are written.
         let _guard = self.changing_limits.lock().await;
-        let (settings, changed) = self.registry.change_list_settings(domain, change).await?;
+        let changed = self.registry.change_list_settings(domain, change).await;
+        let (settings, changed) = match changed {
+            Ok((settings, changed)) => (settings, Ok(changed)),
+            // The change may be stored already, by a node that has failed before it announced the change.
+            Err(refusal) if self.nodes.is_shared() && !refusal.is_retryable() => {
+                (self.registry.list_settings(domain).await?, Err(refusal))
+            }
+            Err(refusal) => return Err(refusal),
+        };
         self.set_limits(&domain.into(), &settings);
-        Ok(changed)
+        self.announce_settings().await?;
+        changed
     }
 
     /// Replaces the limits of one side of a list. A pause stays. Running tasks are not affected by lower limits.
     ///
     /// # Errors
     ///
-    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownLimitGroup`], [`Refusal::LimitExceeded`],
-    /// [`Refusal::ListSettingsWithNodes`], a fault for an invalid field, or an error of the store.
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownLimitGroup`], [`Refusal::LimitExceeded`], a fault for an invalid
+    /// field, or an error of the store.
     pub async fn set_list(
         self: &Arc<Self>,
         domain: &str,
@@ -155,7 +163,7 @@ impl TaskLists {
         let _guard = self.changing_limits.lock().await;
         self.registry.delete_domain(domain).await?;
         self.set_limits(&domain.into(), &DomainLists::default());
-        Ok(())
+        self.announce_settings().await
     }
 
     /// Returns the current time, which a pause records.

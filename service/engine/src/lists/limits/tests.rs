@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::base::list_settings::{DomainLists, KeySettings, ListPause, ListSettings, ListSide, StartRate, TaskLimits};
 use crate::lists::limits::limiter::{LimitHold, LimitScope};
+use crate::lists::limits::permit::TaskSlot;
 use crate::lists::matching::{Leaving, Matching, Offered, PollResult, Stays, ToPoll, ToWaiting, WaitingBounds};
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingTask};
 
@@ -63,9 +64,17 @@ fn limited(limits: TaskLimits) -> ListSettings {
 fn start(matching: &Matching, list: &ListKey) -> Result<u128, Stays> {
     let Leaving { task, permit } = matching.dispatch(list, ToPoll(&Taker::default()))?;
     let OnList::Task(task) = task else { panic!("{task:?}") };
-    matching.started(list, task.concurrency_key.as_ref(), (task.run_id, task.scheduled_event_id));
+    matching.started(&TaskSlot::of(list, &task));
     drop(permit);
     Ok(task.run_id.as_u128())
+}
+
+/// Frees the slots that were given back, as the engine does.
+fn given_back(matching: &Matching) -> Vec<ListKey> {
+    for slot in matching.returned_slots.take_unknown() {
+        matching.with_limiter(|limiter| limiter.assume_started(slot.key(), Instant::now()));
+    }
+    matching.returned_slots.take().into_iter().flat_map(|slot| matching.give_back(slot.key())).collect()
 }
 
 fn end(matching: &Matching, list: &ListKey, run: u128) -> Vec<ListKey> {
@@ -121,14 +130,14 @@ async fn a_slot_is_free_again_if_its_task_does_not_start() {
     let leaving = matching.dispatch(&list(), ToPoll(&Taker::default())).unwrap();
     assert!(start(&matching, &list()).is_err(), "the slot is held before the task starts");
     drop(leaving);
-    assert_eq!(matching.free_given_back(), [list()]);
+    assert_eq!(given_back(&matching), [list()]);
     assert_eq!(start(&matching, &list()), Ok(2));
     end(&matching, &list(), 2);
     // If it is unknown whether the task started, its slot stays until the state of the run is known.
     offer(&matching, &list(), 3..=4, None);
     let leaving = matching.dispatch(&list(), ToPoll(&Taker::default())).unwrap();
     leaving.permit.keep();
-    assert_eq!(matching.free_given_back(), []);
+    assert_eq!(given_back(&matching), []);
     assert!(start(&matching, &list()).is_err());
     assert_eq!(matching.reconcile(Uuid::from_u128(3), &[5]), [], "it runs");
     assert!(start(&matching, &list()).is_err());
@@ -271,9 +280,10 @@ async fn running_tasks_are_counted_before_a_new_limit_lets_others_start() {
     assert_eq!(hold(start(&matching, &list())), LimitHold::Counting);
     // Run 1 ends, and run 2 starts, while they are counted. The count reads both as they were before.
     end(&matching, &list(), 1);
-    matching.started(&list(), None, (Uuid::from_u128(2), 5));
+    let slot = |run| TaskSlot::of(&list(), &task(run, None));
+    matching.started(&slot(2));
     for run in [1, 2, 3] {
-        matching.with_limiter(|limiter| limiter.found(1, &list(), None, (Uuid::from_u128(run), 5), Instant::now()));
+        matching.with_limiter(|limiter| limiter.found(1, &slot(run), Instant::now()));
     }
     assert_eq!(matching.with_limiter(|limiter| limiter.end_counting(count.unwrap(), Instant::now())), [list()]);
     assert_eq!(start(&matching, &list()), Ok(10), "two of three run");

@@ -1,7 +1,7 @@
 //! One task list: its tasks and its pollers, in the order in which they are served.
 
 pub(super) mod dispatch;
-mod keys;
+pub(super) mod keys;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -109,6 +109,24 @@ impl TaskList {
             order.remove(place, &key_of(&task));
         }
         Some(task)
+    }
+
+    /// Puts a task back to the place that it has just left. It is the next one of its priority again.
+    pub(super) fn put_back(&mut self, task: WaitingTask, place: PlaceOnList, all: &Arc<AtomicUsize>) {
+        let task = OnList::from(task);
+        if self.known.contains_key(&task.known()) {
+            return;
+        }
+        // The list may have been removed since, and created again with new numbers.
+        self.came = self.came.max(place.1);
+        if self.tasks.contains_key(&place) {
+            return self.insert(task, None, all);
+        }
+        let key = key_of(&task);
+        self.insert(task, Some(place), all);
+        if let Some(order) = &mut self.order {
+            order.put_first(place, &key);
+        }
     }
 
     /// Lets a key take turns again, because one of its tasks has ended.

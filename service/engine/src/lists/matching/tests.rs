@@ -10,6 +10,10 @@ fn list() -> ListKey {
     ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }
 }
 
+fn to_node(matching: &Matching) -> Result<WaitingTask, Stays> {
+    matching.dispatch(&list(), ToNode).map(|leaving| leaving.task)
+}
+
 fn task(run: u128, scheduled_event_id: EventId) -> WaitingTask {
     let key = HeadKey { domain: "d".into(), workflow_id: run.to_string().into() };
     WaitingTask {
@@ -149,12 +153,12 @@ fn tasks_leave_in_order_and_the_gate_says_why_not() {
     assert_eq!(reserve(&matching).err(), Some(Stays::NoPoller), "there is no list");
     let riders = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
     assert!(matches!(matching.offer(&list(), OnList::Riders(riders.clone())), Offered::Waits));
-    assert_eq!(matching.dispatch(&list(), ToNode), Err(Stays::NoTask), "riders do not leave for other nodes");
+    assert_eq!(to_node(&matching), Err(Stays::NoTask), "riders do not leave for other nodes");
     assert_eq!(to_poll(&matching, &Taker::default()), Err(Stays::NoTask), "nor for any poller");
     assert_eq!(reserve(&matching).err(), Some(Stays::NoPoller));
     assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Waits));
     assert_eq!(reserve(&matching).err(), Some(Stays::BehindOthers));
-    assert_eq!(matching.dispatch(&list(), ToNode), Ok(task(2, 2)));
+    assert_eq!(to_node(&matching), Ok(task(2, 2)));
     let answers = Taker { answers: true, ..Taker::default() };
     assert_eq!(to_poll(&matching, &answers), Ok(OnList::Riders(riders)));
     assert!(matching.depths().is_empty(), "an idle list takes no room");

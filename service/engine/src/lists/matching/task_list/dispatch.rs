@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`ToPoll`] | the next task that the poller can handle | a new poll, or a poller that waited or is put back |
 //! | [`ToNode`] | the next turn or activity on the list | a poller that waits at another node |
+//! | [`ToHome`] | limited tasks in their order | the list of the node that decides about the limits |
 //! | [`ToWaiting`] | a new task: about to be committed or offered | a poller of its run, or the longest waiting one |
 //!
 //! Rules about when tasks may leave a list belong here and nowhere else. The limits of the list are asked through
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::lists::grant::RiderKind;
 use crate::lists::limits::limiter::{LimitHold, Limiter};
-use crate::lists::limits::permit::{Permit, ReturnedSlots};
+use crate::lists::limits::permit::{Permit, ReturnedSlots, TaskSlot};
 use crate::lists::matching::task_list::TaskList;
 use crate::lists::matching::task_list::keys::{Key, MayStart, PlaceOnList};
 use crate::lists::{ListKey, OnList, Poller, Taker, WaitingTask};
@@ -89,8 +90,8 @@ impl<'a> ListGate<'a> {
     /// Takes a slot for a task that leaves the list.
     fn permit(&mut self, task: &WaitingTask) -> Permit {
         let Some(limiter) = self.limiter.as_mut().filter(|_| task.lost.is_none()) else { return Permit::default() };
-        let slot = (task.run_id, task.scheduled_event_id);
-        limiter.take(self.list, task.concurrency_key.as_ref(), slot, Instant::now());
+        let slot = TaskSlot::of(self.list, task);
+        limiter.take(&slot, Instant::now());
         Permit::new(self.returned_slots, slot)
     }
 }
@@ -100,6 +101,14 @@ impl<'a> ListGate<'a> {
 pub(crate) struct Leaving {
     pub(crate) task: OnList,
     pub(crate) permit: Permit,
+}
+
+/// A task that leaves its list for a poller of another node.
+pub(crate) struct LeavingNode {
+    pub(crate) task: WaitingTask,
+    pub(crate) permit: Permit,
+    /// Place of the task, to which it returns if the other node has no poller.
+    pub(crate) place: PlaceOnList,
 }
 
 /// A way in which a task leaves its list.
@@ -121,10 +130,16 @@ pub(crate) struct ToPoll<'a>(pub(crate) &'a Taker);
 /// `riders/nodes.rs`.
 pub(crate) struct ToNode;
 
+/// Takes tasks, at most this number, to which limits apply. The limits are not asked, because the tasks only move to
+/// another list.
+pub(crate) struct ToHome(pub(crate) usize);
+
 /// Takes the first waiting poller for a task that is not on the list.
 pub(crate) enum ToWaiting<'a> {
     /// A turn or an activity.
     Task(&'a WaitingTask),
+    /// A turn or an activity that another node has permitted to start.
+    Permitted(&'a WaitingTask),
     /// Riders of this kind, of the run with this workflow id.
     Riders { kind: RiderKind, workflow_id: &'a str },
 }
@@ -145,7 +160,15 @@ impl TaskList {
     }
 
     /// Takes the next entry that `can` accepts and that no limit holds back.
-    fn take_next(&mut self, can: impl Fn(&OnList) -> bool, mut gate: ListGate<'_>) -> Result<Leaving, Stays> {
+    fn take_next(&mut self, can: impl Fn(&OnList) -> bool, gate: ListGate<'_>) -> Result<Leaving, Stays> {
+        self.take_next_at(can, gate).map(|(_, leaving)| leaving)
+    }
+
+    fn take_next_at(
+        &mut self,
+        can: impl Fn(&OnList) -> bool,
+        mut gate: ListGate<'_>,
+    ) -> Result<(PlaceOnList, Leaving), Stays> {
         let now = gate.now();
         let hold = now.and_then(|now| gate.check_list(now).err());
         let may_leave = |task: &OnList| can(task) && (hold.is_none() || !is_limited(task));
@@ -168,9 +191,9 @@ impl TaskList {
             }
         };
         let stays = || hold.clone().map_or(Stays::NoTask, Stays::Limited);
-        let task = place.and_then(|place| self.remove(place)).ok_or_else(stays)?;
+        let (place, task) = place.and_then(|place| Some((place, self.remove(place)?))).ok_or_else(stays)?;
         let permit = task.task().map_or_else(Permit::default, |task| gate.permit(task));
-        Ok(Leaving { task, permit })
+        Ok((place, Leaving { task, permit }))
     }
 
     /// Takes the next entry of the run that the poller names. The keys of other tasks keep their turns. Reads all
@@ -221,15 +244,30 @@ impl Departure for ToPoll<'_> {
 }
 
 impl Departure for ToNode {
-    type Left = WaitingTask;
+    type Left = LeavingNode;
     const IF_EMPTY: Stays = Stays::NoTask;
 
-    fn leave(self, list: &mut TaskList, gate: ListGate<'_>) -> Result<WaitingTask, Stays> {
-        // If nodes share a store, lists have no limits, so the permit holds nothing.
-        match list.take_next(|task| !task.is_riders(), gate)?.task {
-            OnList::Task(task) => Ok(task),
+    fn leave(self, list: &mut TaskList, gate: ListGate<'_>) -> Result<LeavingNode, Stays> {
+        let (place, Leaving { task, permit }) = list.take_next_at(|task| !task.is_riders(), gate)?;
+        match task {
+            OnList::Task(task) => Ok(LeavingNode { task, permit, place }),
             OnList::Riders(_) => Err(Self::IF_EMPTY),
         }
+    }
+}
+
+impl Departure for ToHome {
+    type Left = Vec<WaitingTask>;
+    const IF_EMPTY: Stays = Stays::NoTask;
+
+    fn leave(self, list: &mut TaskList, _gate: ListGate<'_>) -> Result<Vec<WaitingTask>, Stays> {
+        let limited = list.tasks.iter().filter(|(_, kept)| is_limited(&kept.task));
+        let places: Vec<PlaceOnList> = limited.take(self.0).map(|(place, _)| *place).collect();
+        if places.is_empty() {
+            return Err(Self::IF_EMPTY);
+        }
+        let tasks = places.into_iter().filter_map(|place| list.remove(place));
+        Ok(tasks.filter_map(|task| task.task().cloned()).collect())
     }
 }
 
@@ -245,6 +283,10 @@ impl Departure for ToWaiting<'_> {
             return Ok(poller);
         }
         match self {
+            Self::Permitted(task) => {
+                let of_run = list.take_poller_of_run(&task.key.workflow_id, |_| true);
+                of_run.or_else(|| list.take_poller(|_| true)).ok_or(Self::IF_EMPTY)
+            }
             Self::Task(_) if list.has_tasks() => Err(Stays::BehindOthers),
             Self::Task(task) => {
                 debug_assert!(!list.has(task), "a task on the list leaves with a departure that takes it off");

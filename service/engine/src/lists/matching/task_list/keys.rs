@@ -101,6 +101,19 @@ impl KeyOrder {
         }
     }
 
+    /// Gives a key the turn back that it has just had, because its task was not taken.
+    pub(super) fn put_first(&mut self, (priority, _): PlaceOnList, key: &Key) {
+        let Some(ring) = self.rings.get_mut(&priority) else { return };
+        let Some(flow) = ring.flows.get_mut(key) else { return };
+        flow.served = flow.served.saturating_sub(1);
+        if flow.is_in_ring {
+            let at = ring.ring.iter().rposition(|other| other == key);
+            at.map(|at| ring.ring.remove(at));
+        }
+        flow.is_in_ring = true;
+        ring.ring.push_front(key.clone());
+    }
+
     /// Returns a key to the rings that it left, because one of its tasks may start again.
     pub(super) fn readmit(&mut self, key: &Arc<str>) {
         let key = Some(Arc::clone(key));
