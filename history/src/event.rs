@@ -334,8 +334,7 @@ catalogue! {
     56 UpdateCompleted Decider news quiet;
     /// An accepted update failed.
     57 UpdateFailed Decider news quiet;
-    /// An operator paused an activity, or the service paused it because all attempts that its retry policy allows have
-    /// failed.
+    /// An operator paused an activity, or the service paused it because all attempts of its retry policy failed.
     60 ActivityPaused External bookkeeping quiet;
     /// An operator resumed a paused activity.
     61 ActivityResumed External bookkeeping quiet;
