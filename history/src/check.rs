@@ -13,6 +13,7 @@ mod activities;
 mod branch;
 mod clock;
 mod external;
+mod one_activity;
 mod operator;
 mod part;
 mod repair;
@@ -31,6 +32,7 @@ use crate::event::{
 use crate::time::{Duration, Timestamp};
 use clock::CheckedClock;
 use external::CheckedLinks;
+use one_activity::CheckedOneActivity;
 use part::{EventRole, closes_activity, decision_event_id, is_manual, part};
 use rule::broken;
 use updates::CheckedUpdates;
@@ -139,6 +141,7 @@ struct HistoryReader {
     links: CheckedLinks,
     clock: CheckedClock,
     updates: CheckedUpdates,
+    one_activity: CheckedOneActivity,
     /// Earliest time to which a repair of deadlines has moved times back.
     repaired_at: Option<Timestamp>,
 }
@@ -160,6 +163,7 @@ impl HistoryReader {
             }
         }
         self.updates.place(event.id, &event.kind)?;
+        self.one_activity(event)?;
         self.place(event)?;
         self.life(event)?;
         self.links.read(event.id, &event.kind)?;
@@ -176,6 +180,7 @@ impl HistoryReader {
             return broken(Rule::ActivityLife, id, format!("the last attempt of activity {scheduled} has no close"));
         }
         self.updates.end()?;
+        self.one_activity_ends()?;
         match (self.closed, self.news) {
             (None, Some(news)) if self.waiting.is_none() => {
                 broken(Rule::NewsIsAnswered, news, "the history ends without a waiting turn")
