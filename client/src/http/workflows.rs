@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::{Client, WAIT_AT_ONCE, encode, push_query, run_query};
 use crate::Error;
 use crate::body::{
-    CancelWorkflow, Count, Described, Failures, History, Recorded, RunResult, SignalWorkflow, StartWorkflow, Started,
-    TerminateWorkflow, Workflows,
+    CancelWorkflow, Count, Described, Failures, History, Recorded, RunResult, SignalWorkflow, StartActivity,
+    StartWorkflow, Started, TerminateWorkflow, Workflows,
 };
 
 /// A filter for lists of runs. A field that is `None` matches all runs.
@@ -108,6 +108,16 @@ impl Client {
         let began = tokio::time::Instant::now();
         let url = self.domain_url("workflows");
         let started: Started = self.write_and_wait(&url, start, key, Some(wait.min(WAIT_AT_ONCE))).await?;
+        self.closed_within(started, wait, began).await
+    }
+
+    /// Returns the outcome of a started run. Waits for it until `wait` has passed since `began`.
+    async fn closed_within(
+        &self,
+        started: Started,
+        wait: Duration,
+        began: tokio::time::Instant,
+    ) -> Result<RunResult, Error> {
         let (mut run_id, mut closed) = (started.run_id, started.closed);
         loop {
             match closed {
@@ -128,6 +138,41 @@ impl Client {
                 result => return result,
             }
         }
+    }
+
+    /// Starts a run that consists of a single activity on the task list `list`. The run has no decider. With a key, the
+    /// call is safe to repeat, and is retried while the service is unavailable.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]: `workflow-already-open` if the workflow id has an open run, `forbidden` if the credential may not
+    /// schedule this activity.
+    pub async fn start_activity(&self, list: &str, start: &StartActivity, key: Option<&str>) -> Result<Started, Error> {
+        self.write(&self.activities_url(list), start, key).await
+    }
+
+    /// Starts a run that consists of a single activity, and waits up to `wait` until it closes, in as few requests as
+    /// possible.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start_activity`](Self::start_activity).
+    pub async fn run_activity(
+        &self,
+        list: &str,
+        start: &StartActivity,
+        key: Option<&str>,
+        wait: impl Into<Duration>,
+    ) -> Result<RunResult, Error> {
+        let wait = wait.into();
+        let began = tokio::time::Instant::now();
+        let url = self.activities_url(list);
+        let started: Started = self.write_and_wait(&url, start, key, Some(wait.min(WAIT_AT_ONCE))).await?;
+        self.closed_within(started, wait, began).await
+    }
+
+    fn activities_url(&self, list: &str) -> String {
+        self.domain_url(&format!("task-lists/{}/activities", encode(list)))
     }
 
     /// Returns a page of the runs that match the filter. `page` is the `nextPage` of the previous page.

@@ -25,10 +25,7 @@ impl HistoryReader {
         let name = kind.name();
         let wrong = |found: String| broken(Rule::OneActivity, id, found);
         if std::mem::take(&mut self.one_activity.must_close) {
-            let reason = match kind {
-                EventKind::WorkflowFailed(it) => Some(it.reason.clone()),
-                _ => None,
-            };
+            let reason = if let EventKind::WorkflowFailed(it) = kind { Some(it.reason.clone()) } else { None };
             let expected = self.one_activity.outcome.clone().unwrap_or_default();
             if (name, reason) != expected {
                 return wrong(format!("{name} follows the close of the activity, expected {}", expected.0));
@@ -92,7 +89,57 @@ fn outcome(kind: &EventKind) -> Option<(&'static str, Option<String>)> {
         EventKind::ActivityTimedOut(it) if it.cause.is_some() => "delivery-failed".to_owned(),
         EventKind::ActivityTimedOut(it) => format!("{}-timeout", dashed(&it.timeout.to_string())),
         EventKind::ActivityScheduledTimeout(_) => "schedule-to-start-timeout".to_owned(),
-        _ => return None,
+        EventKind::WorkflowStarted(_)
+        | EventKind::WorkflowSuccess(_)
+        | EventKind::WorkflowCloseFailed(_)
+        | EventKind::WorkflowCancelRequested(_)
+        | EventKind::DeciderScheduled(_)
+        | EventKind::DeciderStarted(_)
+        | EventKind::DeciderCompleted(_)
+        | EventKind::DeciderTimedOut(_)
+        | EventKind::DeciderFailed(_)
+        | EventKind::ActivityScheduled(_)
+        | EventKind::ActivityScheduleFailed(_)
+        | EventKind::ActivityStarted(_)
+        | EventKind::ActivityTaskCancel(_)
+        | EventKind::ActivityTaskCancelFailed(_)
+        | EventKind::TimerScheduled(_)
+        | EventKind::TimerScheduleFailed(_)
+        | EventKind::TimerExpired(_)
+        | EventKind::TimerCanceled(_)
+        | EventKind::TimerCancelFailed(_)
+        | EventKind::Signal(_)
+        | EventKind::Marker(_)
+        | EventKind::MarkerFailed(_)
+        | EventKind::WorkflowContinuedAsNew(_)
+        | EventKind::ChildScheduled(_)
+        | EventKind::ChildScheduleFailed(_)
+        | EventKind::ChildStarted(_)
+        | EventKind::ChildSuccess(_)
+        | EventKind::ChildFailed(_)
+        | EventKind::ChildTimedOut(_)
+        | EventKind::ChildCanceled(_)
+        | EventKind::ChildTerminated(_)
+        | EventKind::ExternalSignalScheduled(_)
+        | EventKind::ExternalSignalDelivered(_)
+        | EventKind::ExternalSignalFailed(_)
+        | EventKind::ExternalCancelScheduled(_)
+        | EventKind::ExternalCancelDelivered(_)
+        | EventKind::ExternalCancelFailed(_)
+        | EventKind::UpdateAccepted(_)
+        | EventKind::UpdateCompleted(_)
+        | EventKind::UpdateFailed(_)
+        | EventKind::ActivityPaused(_)
+        | EventKind::ActivityResumed(_)
+        | EventKind::ActivityRetried(_)
+        | EventKind::ActivityOptionsChanged(_)
+        | EventKind::WorkflowPaused(_)
+        | EventKind::WorkflowResumed(_)
+        | EventKind::WorkflowReset(_)
+        | EventKind::WorkflowFailed(_)
+        | EventKind::WorkflowTerminated(_)
+        | EventKind::WorkflowCanceled(_)
+        | EventKind::WorkflowTimedOut(_) => return None,
     };
     Some(("WorkflowFailed", Some(timeout)))
 }

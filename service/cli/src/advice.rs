@@ -140,6 +140,9 @@ fn of_runs(code: &str) -> Option<&'static str> {
                 command"
         }
         "run-closed" => "a closed run cannot change; start another one",
+        "no-decider" => {
+            "the run is a single activity; `baton activity` changes it, and `baton workflow cancel` ends it"
+        }
         "run-paused" => "resume it with `baton workflow resume`",
         "already-paused" => "nothing to do; `resume` continues it",
         "not-paused" => "nothing to do; it is not paused",
