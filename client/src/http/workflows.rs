@@ -108,16 +108,6 @@ impl Client {
         let began = tokio::time::Instant::now();
         let url = self.domain_url("workflows");
         let started: Started = self.write_and_wait(&url, start, key, Some(wait.min(WAIT_AT_ONCE))).await?;
-        self.closed_within(started, wait, began).await
-    }
-
-    /// Returns the outcome of a started run. Waits for it until `wait` has passed since `began`.
-    async fn closed_within(
-        &self,
-        started: Started,
-        wait: Duration,
-        began: tokio::time::Instant,
-    ) -> Result<RunResult, Error> {
         let (mut run_id, mut closed) = (started.run_id, started.closed);
         loop {
             match closed {
@@ -141,38 +131,22 @@ impl Client {
     }
 
     /// Starts a run that consists of a single activity on the task list `list`. The run has no decider. With a key, the
-    /// call is safe to repeat, and is retried while the service is unavailable.
+    /// call is safe to repeat, and is retried while the service is unavailable. With a `wait`, which may have up to a
+    /// minute, the response contains the outcome if the run closes in time.
     ///
     /// # Errors
     ///
     /// See [`Error`]: `workflow-already-open` if the workflow id has an open run, `forbidden` if the credential may not
     /// schedule this activity.
-    pub async fn start_activity(&self, list: &str, start: &StartActivity, key: Option<&str>) -> Result<Started, Error> {
-        self.write(&self.activities_url(list), start, key).await
-    }
-
-    /// Starts a run that consists of a single activity, and waits up to `wait` until it closes, in as few requests as
-    /// possible.
-    ///
-    /// # Errors
-    ///
-    /// As for [`start_activity`](Self::start_activity).
-    pub async fn run_activity(
+    pub async fn start_activity(
         &self,
         list: &str,
         start: &StartActivity,
         key: Option<&str>,
-        wait: impl Into<Duration>,
-    ) -> Result<RunResult, Error> {
-        let wait = wait.into();
-        let began = tokio::time::Instant::now();
-        let url = self.activities_url(list);
-        let started: Started = self.write_and_wait(&url, start, key, Some(wait.min(WAIT_AT_ONCE))).await?;
-        self.closed_within(started, wait, began).await
-    }
-
-    fn activities_url(&self, list: &str) -> String {
-        self.domain_url(&format!("task-lists/{}/activities", encode(list)))
+        wait: Option<Duration>,
+    ) -> Result<Started, Error> {
+        let url = self.domain_url(&format!("task-lists/{}/activities", encode(list)));
+        self.write_and_wait(&url, start, key, wait.map(|wait| wait.min(WAIT_AT_ONCE))).await
     }
 
     /// Returns a page of the runs that match the filter. `page` is the `nextPage` of the previous page.

@@ -26,6 +26,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .answers::<body::Started>(201, "The run was started.")
                 .answers::<body::Started>(200, "An earlier request with the same Idempotency-Key started the run.")
                 .refuses(409, NO_START)
+                .refuses(409, NO_DECIDER)
                 .refuses(507, &["insufficient-storage"]),
         )
         .post(
