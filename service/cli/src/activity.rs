@@ -26,6 +26,13 @@ pub enum ActivityCommands {
     Start(Box<StartActivityArgs>),
     /// Start a run of a single activity, wait for its close, and print its outcome
     Execute(Box<StartActivityArgs>),
+    #[command(flatten)]
+    Act(ActivityAction),
+}
+
+/// An operator's action on an open activity.
+#[derive(Debug, Subcommand)]
+pub enum ActivityAction {
     /// Complete an activity with a result, even if a runner is working on it
     Complete {
         #[command(flatten)]
@@ -124,13 +131,15 @@ impl ActivityCommands {
         let (OpenActivity { hand, activity_id }, act) = match self {
             Self::Start(args) => return args.run().await,
             Self::Execute(args) => return args.execute().await,
-            Self::Act(act) => act.read()?,
+            Self::Act(action) => action.read()?,
         };
         let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
         print_json(&client.act_on_activity(id, run, &activity_id, &act, key).await?)
     }
+}
 
-    fn act(self) -> Result<(OpenActivity, ActivityOperation), Failed> {
+impl ActivityAction {
+    fn read(self) -> Result<(OpenActivity, ActivityOperation), Failed> {
         Ok(match self {
             Self::Complete { which, result } => {
                 let (identity, reason) = which.hand.who();

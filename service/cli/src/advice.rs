@@ -72,7 +72,13 @@ fn option(field: &str) -> Option<&'static str> {
 /// Returns the option that sets a field of this name, wherever the field is.
 fn named_option(name: &str) -> Option<&'static str> {
     Some(match name {
-        "workflowType" => "--type",
+        "workflowType" | "activityType" => "--type",
+        "concurrencyKey" => "--concurrency-key",
+        "taskPriority" => "--priority",
+        "scheduleToStart" => "--schedule-to-start",
+        "startToClose" => "--start-to-close",
+        "scheduleToClose" => "--schedule-to-close",
+        "heartbeat" => "--heartbeat",
         "taskList" => "--list",
         "maxRunning" => "--max-running",
         "perSecond" => "--rate",
