@@ -32,7 +32,6 @@ use crate::event::{
 use crate::time::{Duration, Timestamp};
 use clock::CheckedClock;
 use external::CheckedLinks;
-use one_activity::CheckedOneActivity;
 use part::{EventRole, closes_activity, decision_event_id, is_manual, part};
 use rule::broken;
 use updates::CheckedUpdates;
@@ -109,6 +108,16 @@ struct CheckedTimer {
     name: String,
     set: (Timestamp, Duration),
     closed: Option<EventId>,
+}
+
+/// State of the checker for a run that consists of a single activity.
+#[derive(Default)]
+struct CheckedOneActivity {
+    scheduled: Option<EventId>,
+    /// Close of the run that follows from the close of the activity: the name of the event, and the reason of a failure.
+    outcome: Option<(&'static str, Option<String>)>,
+    /// True if the previous event was the DeciderCompleted event that must close the run.
+    must_close: bool,
 }
 
 /// State of the checker, which reads a history from its beginning.

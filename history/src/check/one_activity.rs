@@ -3,17 +3,7 @@
 
 use super::rule::{Rule, Violation, broken};
 use super::{EventRole, HistoryReader, decision_event_id, part};
-use crate::event::{Event, EventId, EventKind};
-
-/// What the checker knows about the only activity of a run.
-#[derive(Default)]
-pub(super) struct CheckedOneActivity {
-    scheduled: Option<EventId>,
-    /// Close of the run that follows from the close of the activity: the name of the event, and the reason of a failure.
-    outcome: Option<(&'static str, Option<String>)>,
-    /// True if the previous event was the DeciderCompleted event that must close the run.
-    must_close: bool,
-}
+use crate::event::{Event, EventKind};
 
 impl HistoryReader {
     /// Checks an event of a run with a single activity, before the event is applied to the state of the checker.
