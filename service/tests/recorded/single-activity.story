@@ -43,6 +43,10 @@ POST ./workflows/v/updates/add
 
 {}
 ---
+SWF SignalWorkflowExecution
+
+{"domain": "default", "workflowId": "v", "signalName": "go"}
+---
 GET ./workflows/v
 ---
 POST ./workflows/v/cancel
