@@ -212,7 +212,7 @@ fn start() -> Start {
 }
 
 /// Returns the start of a run that consists of a single activity.
-fn start_of_activity(limits: &[Option<u8>; 4], retry: Option<(u8, u8)>) -> Start {
+fn start_of_activity(limits: [Option<u8>; 4], retry: Option<(u8, u8)>) -> Start {
     let seconds = |limit: Option<u8>| limit.map(|limit| Duration::from_secs(limit.into()));
     let activity = ScheduleActivity {
         activity_id: limits::ONE_ACTIVITY_ID.to_owned(),
@@ -862,7 +862,7 @@ proptest! {
         retry in option::weighted(0.5, (0..20_u8, 0..4_u8)),
         steps in steps(),
     ) {
-        let story = run_steps_of(&start_of_activity(&limits, retry), &steps)?;
+        let story = run_steps_of(&start_of_activity(limits, retry), &steps)?;
         let derived = story.run.history_derived();
         prop_assert_eq!(&Run::replay(&story.events).unwrap().history_derived(), &derived);
         // No turn ever waits for a decider, and the run is open exactly as long as its activity.

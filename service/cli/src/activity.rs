@@ -27,7 +27,7 @@ pub enum ActivityCommands {
     /// Start a run of a single activity, wait for its close, and print its outcome
     Execute(Box<StartActivityArgs>),
     #[command(flatten)]
-    Act(ActivityAction),
+    Act(Box<ActivityAction>),
 }
 
 /// An operator's action on an open activity.

@@ -24,9 +24,10 @@ pub(super) fn lines(run: &Described) -> String {
         format!("started    {}", run.started_at),
         format!("events     {}", run.history_length),
         // The service decides the turns of a run with a single activity.
-        match run.one_activity {
-            true => "turn       none; the run is a single activity without a decider".to_owned(),
-            false => format!("turn       {} on {}", run.turn, run.task_list),
+        if run.one_activity {
+            "turn       none; the run is a single activity without a decider".to_owned()
+        } else {
+            format!("turn       {} on {}", run.turn, run.task_list)
         },
     ];
     lines.extend(behind(&run.behind, &run.task_list).map(|behind| format!("turn       {behind}")));
