@@ -255,6 +255,8 @@ async fn a_reset_runs_the_activity_again() {
     api.post(&format!("{WORKFLOWS}/w/reset"), &reset).await.json(201);
     assert_eq!(result(&api).await["status"], json!("canceled"));
     assert_eq!(api.get(&format!("{COUNT}?status=open")).await.json(200)["count"], json!(0));
+    let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
+    assert_eq!((report.runs, report.findings), (4, vec![]));
 }
 
 #[tokio::test]

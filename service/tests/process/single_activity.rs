@@ -3,7 +3,12 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
+use client::Patience;
+use client::body::{SucceedActivity, PollActivity, StartActivity};
+use history::{RetryPolicy, Status};
+
 use crate::commands::Shell;
+use crate::support::{Scratch, Service};
 
 const PAGE: &str = include_str!("../../../docs/single-activity.md");
 
@@ -83,4 +88,28 @@ async fn invalid_options_of_a_single_activity_are_refused() {
         assert_eq!(found, code, "{line}: {text}");
         assert!(text.contains(expected), "{line}: {text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_activity_survives_kills_of_the_service() {
+    let scratch = Scratch::new("single-activity-killed");
+    let mut service = Service::start(&scratch.0, &[]);
+    let start = StartActivity {
+        activity_type: "send".to_owned(),
+        workflow_id: Some("w".to_owned()),
+        retry: Some(RetryPolicy::default()),
+        ..StartActivity::default()
+    };
+    service.client().start_activity("mail", &start, None, None).await.unwrap();
+    service.kill();
+    let mut service = Service::start(&scratch.0, &[]);
+    let wait = std::time::Duration::from_secs(30);
+    let task = service.client().poll_activity("mail", &PollActivity::default(), wait).await.unwrap().expect("a task");
+    service.kill();
+    let mut service = Service::start(&scratch.0, &[]);
+    let complete = SucceedActivity::default();
+    service.client().succeed_activity(&task.token, &complete, Patience::None).await.unwrap();
+    service.kill();
+    let service = Service::start(&scratch.0, &[]);
+    assert_eq!(service.client().result("w", None, wait).await.unwrap().status, Status::Success);
 }
