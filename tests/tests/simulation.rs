@@ -130,15 +130,15 @@ fn every_seed_keeps_every_promise_where_runs_are_reset() {
 fn every_seed_keeps_every_promise_where_runs_are_single_activities() {
     let plan = Plan { single_activities: true, ..Plan::default() };
     for (one_of, plan) in [
-        (3, plan),
-        (6, Plan { resets: true, ..plan }),
-        (6, Plan { hosts: true, ..plan }),
-        (6, Plan { short_lives: true, ..plan }),
-        (15, Plan { sets_clocks: true, ..plan }),
-        (15, Plan { limits: true, ..plan }),
+        (6, plan),
+        (12, Plan { resets: true, ..plan }),
+        (12, Plan { hosts: true, ..plan }),
+        (12, Plan { short_lives: true, ..plan }),
+        (30, Plan { sets_clocks: true, ..plan }),
+        (30, Plan { limits: true, ..plan }),
     ] {
         let seen = keep_every_promise(None, &[], one_of, plan);
-        assert!(seen.single_activities > 0, "no such run closed");
+        assert!(number("BATON_SIM_SEED").is_some() || seen.single_activities > 0, "no such run closed");
     }
 }
 
