@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use client::Patience;
-use client::body::{SucceedActivity, PollActivity, StartActivity};
+use client::body::{PollActivity, StartActivity, SucceedActivity};
 use history::{RetryPolicy, Status};
 
 use crate::commands::Shell;
