@@ -97,7 +97,7 @@ pub use types::*;
 pub use updates::{Rejection, TaskUpdate, UpdateResult, UpdateWorkflow, Updated};
 pub use workflows::*;
 
-pub use history::{Schedule, StartSignal, StartWorkflow};
+pub use history::{Schedule, StartActivity, StartSignal, StartWorkflow};
 
 /// An error response (RFC 9457): the service did not do what was requested.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -24,6 +24,7 @@ use crate::transition::{CommandOutcome, Transition};
 
 pub use crate::rules::activity::{HeldState, held, held_state};
 pub use crate::rules::child::PARENT_CLOSED;
+pub use crate::rules::one_activity::must_have_decider;
 pub use crate::rules::turn::must_hold;
 pub use crate::rules::update::{may_update, may_update_in, speculative_turn, starting_for};
 pub use crate::rules::workflow::{Starting, is_cancel_request, may_start, starting};
@@ -91,6 +92,7 @@ impl Transition {
         if self.events().iter().skip(first).any(|event| self.run.needs_decider(&event.kind)) {
             self.schedule_turn(now);
         }
+        self.decide_only_activity(now);
         self.end_beyond_limit(now);
         self.forget_sent();
         Ok(outcome)

@@ -13,6 +13,7 @@ mod activities;
 mod branch;
 mod clock;
 mod external;
+mod one_activity;
 mod operator;
 mod part;
 mod repair;
@@ -109,6 +110,16 @@ struct CheckedTimer {
     closed: Option<EventId>,
 }
 
+/// State of the checker for a run that consists of a single activity.
+#[derive(Default)]
+struct CheckedOneActivity {
+    scheduled: Option<EventId>,
+    /// Close of the run that follows from the close of the activity: the name of the event, and the reason of a failure.
+    outcome: Option<(&'static str, Option<String>)>,
+    /// True if the previous event was the DeciderCompleted event that must close the run.
+    must_close: bool,
+}
+
 /// State of the checker, which reads a history from its beginning.
 #[derive(Default)]
 struct HistoryReader {
@@ -139,6 +150,7 @@ struct HistoryReader {
     links: CheckedLinks,
     clock: CheckedClock,
     updates: CheckedUpdates,
+    one_activity: CheckedOneActivity,
     /// Earliest time to which a repair of deadlines has moved times back.
     repaired_at: Option<Timestamp>,
 }
@@ -160,6 +172,7 @@ impl HistoryReader {
             }
         }
         self.updates.place(event.id, &event.kind)?;
+        self.one_activity(event)?;
         self.place(event)?;
         self.life(event)?;
         self.links.read(event.id, &event.kind)?;
@@ -176,6 +189,7 @@ impl HistoryReader {
             return broken(Rule::ActivityLife, id, format!("the last attempt of activity {scheduled} has no close"));
         }
         self.updates.end()?;
+        self.one_activity_ends()?;
         match (self.closed, self.news) {
             (None, Some(news)) if self.waiting.is_none() => {
                 broken(Rule::NewsIsAnswered, news, "the history ends without a waiting turn")

@@ -50,6 +50,9 @@ pub enum Fault {
         /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
     },
+    /// The run consists of a single activity. It has no decider, so it cannot get signals, queries or updates.
+    #[error("the run consists of a single activity and has no decider")]
+    NoDecider,
     /// The run is paused, so no request can be passed to its decider.
     #[error("the run is paused")]
     RunPaused,
@@ -172,6 +175,7 @@ impl Fault {
             Self::TurnNotWaiting { .. } => "turn-not-waiting",
             Self::ActivityClosed => "activity-closed",
             Self::ActivityNotWaiting { .. } => "activity-not-waiting",
+            Self::NoDecider => "no-decider",
             Self::RunPaused => "run-paused",
             Self::AlreadyPaused => "already-paused",
             Self::NotPaused => "not-paused",
@@ -200,6 +204,7 @@ impl Fault {
             | Self::TurnNotWaiting { .. }
             | Self::ActivityClosed
             | Self::ActivityNotWaiting { .. }
+            | Self::NoDecider
             | Self::RunPaused
             | Self::AlreadyPaused
             | Self::NotPaused

@@ -119,7 +119,7 @@ pub use schedule::{
     ScheduleState, ScheduleTimes, Upcoming, use_zone_tables, zone_tables,
 };
 pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Scheduled};
-pub use start::{Start, StartSignal, StartWorkflow};
+pub use start::{Start, StartActivity, StartSignal, StartWorkflow};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use text::read_json;
 pub use time::{Duration, Timestamp};

@@ -221,6 +221,10 @@ pub const SEEN_BYTES_MAX: usize = 8 * 1024;
 /// Name that stands for a cancel request among the awaited signals.
 pub const AWAITING_CANCEL: &str = "baton.cancel";
 
+/// Activity id of the only activity of a run without a decider. Chosen: the caller gives the run an id, so the activity
+/// id can be the same in all such runs.
+pub const ONE_ACTIVITY_ID: &str = "activity";
+
 /// Prefix of marker names that are reserved.
 pub const MARKER_PREFIX_RESERVED: &str = "baton.";
 

@@ -47,6 +47,13 @@ impl Permissions {
         has(self.task_lists.as_ref(), list)
     }
 
+    /// Returns `true` if an activity of this type may be scheduled on this list.
+    pub fn allows_activity(&self, activity_type: &str, list: &str) -> bool {
+        has(self.decisions.as_ref(), "ScheduleActivity")
+            && has_type(self.activity_types.as_ref(), activity_type)
+            && self.allows_list(list)
+    }
+
     /// Returns `true` if a decider may make this decision. `own` has the start attributes of the decider's run.
     pub fn allows(&self, decision: &Decision, own: &RunStart, context: &DecisionContext) -> bool {
         let is_listed = |list: Option<&String>| self.allows_list(list.unwrap_or(&own.task_list));

@@ -248,7 +248,9 @@ impl Points {
         }
         // An ActivityStarted event may be followed by the close of the activity in the same commit.
         let is_start = matches!(event.kind, EventKind::ActivityStarted(_));
-        let is_at_rest = run.is_open() && run.turn.is_none() && !self.is_unanswered;
+        // The service decides the turns of a run with a single activity in the commit that schedules them.
+        let is_deciding = run.started.one_activity && run.turn_task.is_some();
+        let is_at_rest = run.is_open() && run.turn.is_none() && !self.is_unanswered && !is_deciding;
         self.candidate = (is_at_rest && !is_speculative && !is_start).then_some(event.id);
         point
     }

@@ -16,6 +16,7 @@ pub(crate) mod child;
 pub(crate) mod effect;
 pub(crate) mod external;
 pub(crate) mod marker;
+pub(crate) mod one_activity;
 pub(crate) mod pause;
 pub(crate) mod repair;
 pub(crate) mod reset;

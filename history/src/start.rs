@@ -5,12 +5,13 @@ use serde_with::skip_serializing_none;
 
 use crate::bounded;
 use crate::caller::CallerName;
+use crate::decision::ScheduleActivity;
 use crate::dialect::SwfRun;
 use crate::event::{ActivityTimeouts, Origin, RequestKey};
 use crate::ids::{ConflictPolicy, ReusePolicy};
 use crate::limits::{self, TAGS_MAX};
 use crate::payload::Payload;
-use crate::registered::WorkflowDefaults;
+use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::retry::RetryPolicy;
 use crate::schedule::Scheduled;
 use crate::time::Duration;
@@ -118,9 +119,97 @@ impl StartWorkflow {
             key,
             parent: None,
             schedule: None,
+            activity: None,
             swf: None,
             by: None,
             trace: None,
+        }
+    }
+}
+
+/// Starts a run that consists of a single activity and has no decider. The activity type is also the run's workflow
+/// type.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartActivity {
+    /// Activity type. 1 to 256 characters.
+    pub activity_type: String,
+    /// Workflow id of the run. 1 to 256 characters. When absent, the service generates an id. Requests with the same
+    /// idempotency key get the same id.
+    pub workflow_id: Option<String>,
+    /// Input for the runner, at most 256 KiB.
+    #[serde(default, deserialize_with = "crate::payload_present")]
+    pub input: Option<Payload>,
+    /// Timeouts. An absent timeout has the default of the activity type. If the type sets none, the start-to-close
+    /// timeout is 5 minutes, and the others are unlimited.
+    #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
+    pub timeouts: ActivityTimeouts,
+    /// Retry policy after a failure or timeout; no retries when absent.
+    #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
+    pub retry: Option<RetryPolicy>,
+    /// Priority on the task list: higher first. When absent, the priority of the activity type, or 0.
+    pub task_priority: Option<i32>,
+    /// Concurrency key, for example a customer: the task list may limit how many tasks of one key run at once, and
+    /// serves the keys in turn. 1 to 256 characters.
+    pub concurrency_key: Option<String>,
+    /// Tags, at most five.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
+    pub tags: Vec<String>,
+    /// Time for which the run stays readable after its close. When absent, the domain's retention.
+    pub retention: Option<Duration>,
+    /// Policy that decides whether the workflow id may be used again after a run with this id has closed. When
+    /// absent, it may be used again only if the earlier run did not succeed.
+    pub reuse_policy: Option<ReusePolicy>,
+    /// Behavior if a run with this workflow id is open; `fail` when absent.
+    pub conflict_policy: Option<ConflictPolicy>,
+    /// Identity of the caller.
+    pub identity: Option<String>,
+}
+
+impl StartActivity {
+    /// Returns the start of the run, whose activity waits on `task_list`. Absent fields get the defaults of the
+    /// activity type, and the domain's retention. `workflow_id` is the id for a request without one.
+    pub fn with_defaults(
+        self,
+        task_list: &str,
+        registered: &ActivityDefaults,
+        retention: Duration,
+        workflow_id: impl FnOnce() -> String,
+        key: Option<RequestKey>,
+    ) -> Start {
+        let start_to_close = Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT);
+        let defaults = ActivityTimeouts { start_to_close, ..ActivityTimeouts::default() };
+        let timeouts = self.timeouts.or(registered.timeouts).or(defaults);
+        // The execution timeout must not end the run before its activity times out.
+        let execution_timeout = timeouts.schedule_to_close.unwrap_or_default().max(limits::EXECUTION_TIMEOUT_DEFAULT);
+        let activity = ScheduleActivity {
+            activity_id: limits::ONE_ACTIVITY_ID.to_owned(),
+            activity_type: self.activity_type.clone(),
+            task_list: Some(task_list.to_owned()),
+            input: self.input.clone(),
+            timeouts,
+            retry: self.retry,
+            control: None,
+            task_priority: self.task_priority.or(registered.task_priority),
+            // The key of the run applies to its activity.
+            concurrency_key: None,
+        };
+        let workflow_id = self.workflow_id.unwrap_or_else(workflow_id);
+        Start {
+            input: self.input,
+            execution_timeout,
+            concurrency_key: self.concurrency_key,
+            tags: self.tags,
+            retention: self.retention.unwrap_or(retention),
+            reuse_policy: self.reuse_policy.unwrap_or_default(),
+            conflict_policy: self.conflict_policy.unwrap_or_default(),
+            identity: self.identity,
+            key,
+            activity: Some(Box::new(activity)),
+            ..Start::new(&workflow_id, &self.activity_type, task_list)
         }
     }
 }
@@ -187,6 +276,8 @@ pub struct Start {
     pub task_priority: Option<i32>,
     /// Concurrency key of the run's turns, and of its activities that have no own key.
     pub concurrency_key: Option<String>,
+    /// The run's only activity, if the run has no decider. The service then decides the run's turns.
+    pub activity: Option<Box<ScheduleActivity>>,
     /// SWF settings, present if the run is started over SWF's protocol.
     pub swf: Option<SwfRun>,
     /// Name of the caller's credential.

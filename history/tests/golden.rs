@@ -92,6 +92,7 @@ fn started() -> WorkflowStarted {
         swf: None,
         task_priority: None,
         concurrency_key: None,
+        one_activity: false,
         traceparent: None,
         tracestate: None,
     }

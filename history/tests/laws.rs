@@ -211,6 +211,24 @@ fn start() -> Start {
     }
 }
 
+/// Returns the start of a run that consists of a single activity.
+fn start_of_activity(limits: [Option<u8>; 4], retry: Option<(u8, u8)>) -> Start {
+    let seconds = |limit: Option<u8>| limit.map(|limit| Duration::from_secs(limit.into()));
+    let activity = ScheduleActivity {
+        activity_id: limits::ONE_ACTIVITY_ID.to_owned(),
+        activity_type: "t".to_owned(),
+        timeouts: ActivityTimeouts {
+            schedule_to_start: seconds(limits[0]),
+            start_to_close: seconds(limits[1]),
+            schedule_to_close: seconds(limits[2]),
+            heartbeat: seconds(limits[3]),
+        },
+        retry: retry.map(|(interval, attempts)| policy(interval, attempts)),
+        ..ScheduleActivity::default()
+    };
+    Start { retry: None, activity: Some(Box::new(activity)), ..start() }
+}
+
 fn policy(interval: u8, attempts: u8) -> RetryPolicy {
     RetryPolicy {
         initial_interval: Duration::from_millis(u64::from(interval) * 50 + 1),
@@ -545,8 +563,12 @@ struct Story {
 
 /// Applies the steps to a new run, and checks the invariants after each step.
 fn run_steps(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
+    run_steps_of(&start(), steps)
+}
+
+fn run_steps_of(start: &Start, steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
-    let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
+    let mut transition = Transition::start(start, Uuid::nil(), now).unwrap();
     let mut events: Vec<Event> = Vec::new();
     let mut heartbeats: Vec<Heartbeat> = Vec::new();
     let mut commits = Vec::new();
@@ -781,7 +803,7 @@ fn reset(
     prop_assert_eq!(again, signals);
     // No task of the new run is held, and no deadline has come closer.
     let run = transition.run();
-    prop_assert!(run.turn.is_none() && run.turn_task.is_some());
+    prop_assert!(run.turn.is_none() && (run.turn_task.is_some() || run.started.one_activity));
     prop_assert!(run.activities.values().all(|activity| activity.held_since().is_none()));
     let then = Run::replay(events.iter().take(kept)).unwrap();
     let since = then.last_at();
@@ -831,6 +853,21 @@ proptest! {
             }
             prop_assert_eq!(&run.history_derived(), &derived);
         }
+    }
+
+    #[test]
+    fn every_history_of_a_single_activity_follows_the_invariants(
+        limits in [option::weighted(0.4, 1..90_u8), option::weighted(0.4, 1..90_u8), option::weighted(0.4, 1..90_u8),
+            option::weighted(0.4, 1..90_u8)],
+        retry in option::weighted(0.5, (0..20_u8, 0..4_u8)),
+        steps in steps(),
+    ) {
+        let story = run_steps_of(&start_of_activity(limits, retry), &steps)?;
+        let derived = story.run.history_derived();
+        prop_assert_eq!(&Run::replay(&story.events).unwrap().history_derived(), &derived);
+        // No turn ever waits for a decider, and the run is open exactly as long as its activity.
+        prop_assert!(derived.turn.is_none() && derived.turn_task.is_none());
+        prop_assert_eq!(derived.is_open(), !derived.activities.is_empty());
     }
 
     #[test]

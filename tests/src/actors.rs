@@ -11,7 +11,7 @@ use crate::asking;
 use crate::facts::Promise;
 use crate::limiting;
 use crate::record::RecordedResponse;
-use crate::script::{LIST, decide};
+use crate::script::{LIST, decide, single_activity};
 use crate::world::{DOMAIN, World};
 
 /// Maximum number of attempts of an answer or a call whose outcome may be lost.
@@ -105,6 +105,9 @@ async fn start(world: &World, workflow_id: &str) {
     let key = RequestKey(world.dice(u64::MAX));
     let mut start =
         Start { key: Some(key), reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new(workflow_id, "sim", LIST) };
+    if world.single_activities && workflow_id.bytes().last().is_some_and(|last| last % 2 == 0) {
+        start.activity = Some(Box::new(single_activity()));
+    }
     if world.limits {
         start.concurrency_key = limiting::key_of(workflow_id);
     }
@@ -204,7 +207,7 @@ fn late(world: &World, run_id: Uuid, started: EventId, refusal: &Refusal) {
         Refusal::Fault(_) => world.facts().promises.push(Promise::Late { run_id, started, by }),
         // The run was deleted or replaced by another run. In both cases it has closed.
         Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } | Refusal::RunNotCurrent { .. }
-            if world.continues_as_new =>
+            if world.continues_as_new || world.single_activities =>
         {
             world.facts().promises.push(Promise::Late { run_id, started, by });
         }

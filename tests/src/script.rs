@@ -28,6 +28,17 @@ fn retry() -> RetryPolicy {
     RetryPolicy { maximum_attempts: Some(3), jitter: Factor::ONE, ..RetryPolicy::default() }
 }
 
+/// Returns the activity of a run without a decider.
+pub(crate) fn single_activity() -> ScheduleActivity {
+    ScheduleActivity {
+        activity_id: history::limits::ONE_ACTIVITY_ID.to_owned(),
+        activity_type: "sim".to_owned(),
+        timeouts: TIMEOUTS,
+        retry: Some(retry()),
+        ..ScheduleActivity::default()
+    }
+}
+
 #[derive(Default)]
 struct Step {
     open: bool,

@@ -65,6 +65,8 @@ pub struct Plan {
     /// True if the clocks of nodes are set, each separately, by up to two days ahead and back. When faults end, an
     /// operator corrects the clocks, confirms them to the service, and repairs late deadlines.
     pub sets_clocks: bool,
+    /// True if the runs of every second workflow id consist of a single activity and have no decider.
+    pub single_activities: bool,
     /// Minutes without pollers before the world comes to rest with new nodes. 0 if there are always pollers.
     pub deserted_minutes: u32,
     /// Defect of the store.
@@ -87,6 +89,7 @@ impl Default for Plan {
             waits: Waits::Long,
             limits: false,
             sets_clocks: false,
+            single_activities: false,
             deserted_minutes: 0,
             how: Break::Nothing,
             without: None,
@@ -103,6 +106,8 @@ pub struct Outcome {
     pub trace: String,
     /// Number of runs.
     pub runs: usize,
+    /// Number of closed runs that consisted of a single activity.
+    pub single_activities: usize,
     /// Number of branches: runs that were created by a reset.
     pub branches: usize,
     /// Number of faults of the store.
@@ -153,6 +158,8 @@ pub(crate) struct World {
     pub(crate) sets_clocks: bool,
     /// True if an operator repairs late deadlines.
     pub(crate) repairs: bool,
+    /// See [`Plan::single_activities`].
+    pub(crate) single_activities: bool,
     /// See [`Plan::limits`].
     pub(crate) limits: bool,
     /// Stores of nodes, which end with their nodes. Only in worlds with limits.
@@ -455,6 +462,7 @@ impl World {
             continues_as_new: false,
             waits: Waits::Long,
             sets_clocks: false,
+            single_activities: false,
             repairs: true,
             limits: false,
             mortals: Mutex::default(),
@@ -511,6 +519,7 @@ impl World {
         let trace: Vec<String> = histories.iter().map(table).collect();
         let violations = std::mem::take(&mut self.facts().violations);
         let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();
+        let single_activities = histories.values().filter(|events| is_closed_single_activity(events)).count();
         let replies = self.facts().replies;
         let repeats = self.facts().repeats;
         let exchanged = self.facts().exchanged;
@@ -521,6 +530,7 @@ impl World {
             violations,
             trace: trace.join("\n\n"),
             runs: histories.len(),
+            single_activities,
             branches,
             faults,
             replies,
@@ -530,6 +540,12 @@ impl World {
             record,
         }
     }
+}
+
+fn is_closed_single_activity(events: &[history::Event]) -> bool {
+    let first = events.first().map(|event| &event.kind);
+    matches!(first, Some(history::EventKind::WorkflowStarted(it)) if it.one_activity)
+        && events.last().is_some_and(|event| event.kind.closes())
 }
 
 async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -> Outcome {
@@ -576,6 +592,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         asks,
         continues_as_new,
         sets_clocks,
+        single_activities: plan.single_activities,
         limits,
         repairs,
         waits: plan.waits,

@@ -57,6 +57,7 @@ fn seeds(regressions: &[u64], one_of: u64) -> Vec<u64> {
 /// Sums of the counts of several worlds.
 #[derive(Default)]
 struct Seen {
+    single_activities: usize,
     branches: usize,
     replies: ReplyCounts,
     repeats: Repeats,
@@ -75,6 +76,7 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
         let outcome = simulate(seed, plan);
         runs += outcome.runs;
         faults += outcome.faults;
+        seen.single_activities += outcome.single_activities;
         seen.branches += outcome.branches;
         seen.replies.answers += outcome.replies.answers;
         seen.replies.accepted += outcome.replies.accepted;
@@ -122,6 +124,22 @@ fn every_seed_keeps_every_promise_where_lives_are_short() {
 fn every_seed_keeps_every_promise_where_runs_are_reset() {
     let seen = keep_every_promise(Some("resets"), &[], 3, Plan { resets: true, ..Plan::default() });
     assert!(seen.branches > 0, "nothing was reset");
+}
+
+#[test]
+fn every_seed_keeps_every_promise_where_runs_are_single_activities() {
+    let plan = Plan { single_activities: true, ..Plan::default() };
+    for (one_of, plan) in [
+        (6, plan),
+        (12, Plan { resets: true, ..plan }),
+        (12, Plan { hosts: true, ..plan }),
+        (12, Plan { short_lives: true, ..plan }),
+        (30, Plan { sets_clocks: true, ..plan }),
+        (30, Plan { limits: true, ..plan }),
+    ] {
+        let seen = keep_every_promise(None, &[], one_of, plan);
+        assert!(number("BATON_SIM_SEED").is_some() || seen.single_activities > 0, "no such run closed");
+    }
 }
 
 #[test]

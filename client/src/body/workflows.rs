@@ -236,6 +236,9 @@ answers! {
         workflow_type: String,
         /// Task list of the run's next turns.
         task_list: String,
+        /// True if the run consists of a single activity and has no decider.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        one_activity: bool,
         /// Status of the run: `open`, or its close status.
         status: Status,
         /// Time when the run started.

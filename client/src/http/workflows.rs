@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::{Client, WAIT_AT_ONCE, encode, push_query, run_query};
 use crate::Error;
 use crate::body::{
-    CancelWorkflow, Count, Described, Failures, History, Recorded, RunResult, SignalWorkflow, StartWorkflow, Started,
-    TerminateWorkflow, Workflows,
+    CancelWorkflow, Count, Described, Failures, History, Recorded, RunResult, SignalWorkflow, StartActivity,
+    StartWorkflow, Started, TerminateWorkflow, Workflows,
 };
 
 /// A filter for lists of runs. A field that is `None` matches all runs.
@@ -132,6 +132,25 @@ impl Client {
                 result => return result,
             }
         }
+    }
+
+    /// Starts a run that consists of a single activity on the task list `list`. The run has no decider. With a key, the
+    /// call is safe to repeat, and is retried while the service is unavailable. With a `wait`, which may have up to a
+    /// minute, the response contains the outcome if the run closes in time.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]: `workflow-already-open` if the workflow id has an open run, `forbidden` if the credential may not
+    /// schedule this activity.
+    pub async fn start_activity(
+        &self,
+        list: &str,
+        start: &StartActivity,
+        key: Option<&str>,
+        wait: Option<Duration>,
+    ) -> Result<Started, Error> {
+        let url = self.domain_url(&format!("task-lists/{}/activities", encode(list)));
+        self.write_and_wait(&url, start, key, wait.map(|wait| wait.min(WAIT_AT_ONCE))).await
     }
 
     /// Returns a page of the runs that match the filter. `page` is the `nextPage` of the previous page.

@@ -65,6 +65,9 @@ pub enum Rule {
     NotBeforeTime,
     /// A run that failed or timed out is retried only if its retry policy allows it.
     Retry,
+    /// The service decides the turns of a run that consists of a single activity, in the commit that schedules them. The
+    /// run closes with the outcome of the activity.
+    OneActivity,
     /// The window of a turn reaches from the DeciderStarted event of the last completed turn to its own DeciderStarted
     /// event.
     Window,
@@ -94,6 +97,7 @@ impl fmt::Display for Rule {
             Self::DecisionsTogether => "the events of decisions directly follow their DeciderCompleted",
             Self::NotBeforeTime => "no deadline is applied early",
             Self::Retry => "a run is retried only as its retry policy allows",
+            Self::OneActivity => "a run of a single activity is decided by the service and closes with the activity",
             Self::Window => "a window reaches from the last completed turn's DeciderStarted to the turn's own",
         })
     }

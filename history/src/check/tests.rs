@@ -44,6 +44,7 @@ fn begun() -> EventKind {
         swf: None,
         task_priority: None,
         concurrency_key: None,
+        one_activity: false,
         traceparent: None,
         tracestate: None,
     }))

@@ -104,6 +104,12 @@ pub struct WorkflowStarted {
     /// tasks with the same key run at once.
     #[n(24)]
     pub concurrency_key: Option<String>,
+    /// True if the run consists of a single activity. It has no decider: the service decides its turns, and closes the
+    /// run with the outcome of the activity.
+    #[n(25)]
+    #[cbor(default, skip_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_activity: bool,
 }
 
 /// The decider closed the run as successful.

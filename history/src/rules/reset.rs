@@ -11,6 +11,7 @@
 //! 2. WorkflowReset.
 //! 3. DeciderScheduled, unless a turn is already waiting.
 //! 4. The signals and cancel requests that the old run received after the chosen event, if they are reapplied.
+//! 5. If the run consists of a single activity, the turn of the service (see `one_activity`).
 //!
 //! If the run closed as canceled, its decider has answered the cancel requests. Later cancel requests are then not
 //! reapplied.
@@ -86,6 +87,7 @@ impl Transition {
             };
             transition.push_by(now, kind, key, by);
         }
+        transition.decide_only_activity(now);
         transition.run.branch_requests(reset.key, reset_event_id);
         transition.author = Author::default();
         transition.copied = transition.events().len();

@@ -5,6 +5,7 @@
 //! | from a caller | Signal | fails with run-closed |
 //! | from a caller, repeated with its key | original response | original response |
 //! | from a caller, requiring another version | fails with version-mismatch | fails with run-closed |
+//! | from a caller, to a run without a decider | fails with no-decider | fails with run-closed |
 //! | from another run | Signal | fails with run-closed, which is reported to the sender |
 //! | from another run, repeated | original response | original response |
 //!
@@ -14,6 +15,7 @@
 use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
 use crate::fault::Fault;
 use crate::payload::Payload;
+use crate::rules::one_activity::must_have_decider;
 use crate::start::StartSignal;
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_at, must_be_open};
@@ -40,6 +42,7 @@ impl Transition {
         validate::payload("input", said.input)?;
         validate::identity(said.identity)?;
         must_be_open(&self.run)?;
+        must_have_decider(&self.run)?;
         must_be_at(&self.run, said.if_version)?;
         let (name, input, identity) = (said.name.to_owned(), said.input.cloned(), said.identity.map(str::to_owned));
         let traceparent = self.author.traceparent;

@@ -18,6 +18,7 @@
 //!
 //! A new update fails in these cases:
 //!
+//! * The run has no decider (no-decider).
 //! * The run is paused (run-paused).
 //! * The run is not at the required version (version-mismatch).
 //! * [`OPEN_UPDATES_MAX`](limits::OPEN_UPDATES_MAX) accepted updates have no answer yet (open-updates-limit).
@@ -34,6 +35,7 @@ use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, Up
 use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
+use crate::rules::one_activity::must_have_decider;
 use crate::rules::turn::must_hold;
 use crate::rules::workflow::{Starting, starting};
 use crate::run::{Run, UpdateStatus, key_of_update};
@@ -50,7 +52,7 @@ const STATE_LIMIT: &str = "state-limit";
 ///
 /// # Errors
 ///
-/// For a new update: a fault for an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`],
+/// For a new update: a fault for an invalid field, [`Fault::RunClosed`], [`Fault::NoDecider`], [`Fault::RunPaused`],
 /// [`Fault::VersionMismatch`] or [`Fault::OpenUpdatesLimit`]. A known update is never refused, because it has an answer
 /// or will get one.
 pub fn may_update(run: &Run, proposed: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
@@ -70,6 +72,7 @@ pub fn may_update_in(run: &Run, proposed: &ProposedUpdate, run_id: Option<RunId>
         known => return Ok(known),
     }
     must_be_open(run)?;
+    must_have_decider(run)?;
     if run.paused.is_some() {
         return Err(Fault::RunPaused);
     }
@@ -182,7 +185,10 @@ impl Transition {
     /// seen later events.
     fn must_be_unmoved(&self, last_event_id: EventId) -> Result<(), Fault> {
         let run = &self.run;
-        let is_idle = run.is_open() && run.turn.is_none() && run.turn_task.is_none() && run.paused.is_none();
+        // Updates of a run without a decider are refused, so no decider can have such a turn.
+        let has_decider = !run.started.one_activity;
+        let is_idle =
+            has_decider && run.is_open() && run.turn.is_none() && run.turn_task.is_none() && run.paused.is_none();
         if is_idle && run.last_event_id == last_event_id {
             return Ok(());
         }

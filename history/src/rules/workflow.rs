@@ -2,7 +2,7 @@
 //!
 //! | run is | input | result |
 //! |---|---|---|
-//! | absent | a start | WorkflowStarted, DeciderScheduled |
+//! | absent | a start | WorkflowStarted, DeciderScheduled; for a run of a single activity see `one_activity` |
 //! | open | a start | fails with workflow-already-open, uses the open run, or terminates it first |
 //! | open | `RequestCancel` | WorkflowCancelRequested |
 //! | open | Terminate | WorkflowTerminated |
@@ -62,7 +62,7 @@ use crate::fault::Fault;
 use crate::ids::{ConflictPolicy, ReusePolicy};
 use crate::links::child_run_id;
 use crate::payload::Payload;
-use crate::rules::signal;
+use crate::rules::{activity, signal};
 use crate::run::{Deadline, DeadlineKind, Run, Status};
 use crate::start::Start;
 use crate::time::{Duration, Timestamp};
@@ -131,6 +131,7 @@ pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault
 
 fn validate_start(start: &Start) -> Result<(), Fault> {
     validate::name("workflowId", &start.workflow_id)?;
+    start.activity.as_ref().map_or(Ok(()), |it| activity::validate_schedule(&str::to_owned, it, false))?;
     validate::type_name("workflowType", &start.workflow_type)?;
     validate::name("taskList", &start.task_list)?;
     validate::payload("input", start.input.as_ref())?;
@@ -190,11 +191,13 @@ pub(crate) struct EndRequest<'a> {
 }
 
 impl Transition {
-    /// Starts a run: records WorkflowStarted, DeciderScheduled, and the signal if the start contains one.
+    /// Starts a run: records WorkflowStarted, DeciderScheduled, and the signal if the start contains one. If the run
+    /// consists of a single activity, also completes the turn and schedules the activity.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for an invalid field.
+    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for an invalid field. [`Fault::StateLimit`] if the state has no space
+    /// for the activity of the start.
     pub fn start(start: &Start, run_id: Uuid, now: Timestamp) -> Result<Self, Fault> {
         validate_start(start)?;
         let started = WorkflowStarted {
@@ -226,6 +229,7 @@ impl Transition {
             traceparent: start.trace.as_ref().map(|trace| trace.traceparent),
             tracestate: start.trace.as_ref().and_then(|trace| trace.tracestate.clone()),
             concurrency_key: start.concurrency_key.clone(),
+            one_activity: start.activity.is_some(),
         };
         let run = Run::begin(now, &started, start.key);
         // If the trace begins with this run, the caller sent no trace context.
@@ -243,6 +247,9 @@ impl Transition {
         transition.schedule_turn(now);
         if let Some(signal) = start.signal.clone() {
             transition.signal_with_start(signal, start.identity.clone(), now);
+        }
+        if let Some(activity) = &start.activity {
+            transition.schedule_only_activity(activity, now)?;
         }
         transition.author = Author::default();
         Ok(transition)

@@ -112,6 +112,8 @@ impl Maker<'_> {
     fn event(&mut self, event: &Event) {
         let at = event.at();
         match &event.kind {
+            // The service decides the turns of a run with a single activity, which take no time.
+            EventKind::DeciderCompleted(_) if self.run.started.one_activity => {}
             EventKind::DeciderCompleted(it) => self.end_turn_span(it.started_event_id, at, SpanEnd::Succeeded),
             EventKind::DeciderFailed(it) if it.cause == DeciderFailedCause::Reported => {
                 self.end_turn_span(it.started_event_id, at, failed(it.reason.as_deref().unwrap_or("failed")));

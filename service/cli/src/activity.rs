@@ -1,4 +1,6 @@
-//! `baton activity …`: an operator's actions on an open activity.
+//! `baton activity …`: runs of a single activity, and an operator's actions on an open activity.
+
+mod start;
 
 use clap::{Args, Subcommand};
 use client::ActivityOperation;
@@ -7,6 +9,7 @@ use history::{Duration, RetryPolicy};
 
 use super::workflow::Hand;
 use super::{Done, Failed, print_json, read_input};
+use start::StartActivityArgs;
 
 /// Arguments that select one of a run's open activities, and name the operator and the reason.
 #[derive(Debug, Args)]
@@ -19,6 +22,17 @@ pub struct OpenActivity {
 
 #[derive(Debug, Subcommand)]
 pub enum ActivityCommands {
+    /// Start a run of a single activity, which needs no decider
+    Start(Box<StartActivityArgs>),
+    /// Start a run of a single activity, wait for its close, and print its outcome
+    Execute(Box<StartActivityArgs>),
+    #[command(flatten)]
+    Act(Box<ActivityAction>),
+}
+
+/// An operator's action on an open activity.
+#[derive(Debug, Subcommand)]
+pub enum ActivityAction {
     /// Complete an activity with a result, even if a runner is working on it
     Complete {
         #[command(flatten)]
@@ -114,12 +128,18 @@ impl ActivityOptionsArgs {
 
 impl ActivityCommands {
     pub(crate) async fn run(self) -> Done {
-        let (OpenActivity { hand, activity_id }, act) = self.act()?;
+        let (OpenActivity { hand, activity_id }, act) = match self {
+            Self::Start(args) => return args.run().await,
+            Self::Execute(args) => return args.execute().await,
+            Self::Act(action) => action.read()?,
+        };
         let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
         print_json(&client.act_on_activity(id, run, &activity_id, &act, key).await?)
     }
+}
 
-    fn act(self) -> Result<(OpenActivity, ActivityOperation), Failed> {
+impl ActivityAction {
+    fn read(self) -> Result<(OpenActivity, ActivityOperation), Failed> {
         Ok(match self {
             Self::Complete { which, result } => {
                 let (identity, reason) = which.hand.who();

@@ -72,7 +72,13 @@ fn option(field: &str) -> Option<&'static str> {
 /// Returns the option that sets a field of this name, wherever the field is.
 fn named_option(name: &str) -> Option<&'static str> {
     Some(match name {
-        "workflowType" => "--type",
+        "workflowType" | "activityType" => "--type",
+        "concurrencyKey" => "--concurrency-key",
+        "taskPriority" => "--priority",
+        "scheduleToStart" => "--schedule-to-start",
+        "startToClose" => "--start-to-close",
+        "scheduleToClose" => "--schedule-to-close",
+        "heartbeat" => "--heartbeat",
         "taskList" => "--list",
         "maxRunning" => "--max-running",
         "perSecond" => "--rate",
@@ -140,6 +146,9 @@ fn of_runs(code: &str) -> Option<&'static str> {
                 command"
         }
         "run-closed" => "a closed run cannot change; start another one",
+        "no-decider" => {
+            "the run is a single activity; `baton activity` changes it, and `baton workflow cancel` ends it"
+        }
         "run-paused" => "resume it with `baton workflow resume`",
         "already-paused" => "nothing to do; `resume` continues it",
         "not-paused" => "nothing to do; it is not paused",

@@ -23,7 +23,12 @@ pub(super) fn lines(run: &Described) -> String {
         format!("status     {}", run.status),
         format!("started    {}", run.started_at),
         format!("events     {}", run.history_length),
-        format!("turn       {} on {}", run.turn, run.task_list),
+        // The service decides the turns of a run with a single activity.
+        if run.one_activity {
+            "turn       none; the run is a single activity without a decider".to_owned()
+        } else {
+            format!("turn       {} on {}", run.turn, run.task_list)
+        },
     ];
     lines.extend(behind(&run.behind, &run.task_list).map(|behind| format!("turn       {behind}")));
     let reason = super::workflow::close_reason(run.reason.as_deref(), run.details_line.as_deref());

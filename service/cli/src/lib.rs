@@ -80,7 +80,7 @@ pub enum CliCommand {
     Query(query::QueryCommand),
     #[expect(missing_docs, reason = "clap takes the description of the type")]
     Update(update::UpdateCommand),
-    /// Complete, fail, retry, pause, resume or change an open activity
+    /// Start runs of a single activity; complete, fail, retry, pause, resume or change an open activity
     #[command(subcommand)]
     Activity(activity::ActivityCommands),
     /// List and show task lists, limit, pause and resume them

@@ -17,8 +17,9 @@ use super::update::UpdateCommand;
 use super::{Done, Identity, Target, described, print_json, print_text, read_input};
 use list::{CountRunsArgs, ListRunsArgs};
 pub(super) use list::{close_reason, standing};
-use result::{NOTE_AFTER, show_result};
+pub(super) use result::{NOTE_AFTER, show_result};
 use start::StartArgs;
+pub(super) use start::{EXECUTE_WAIT, Retry};
 
 #[derive(Debug, Subcommand)]
 pub enum Workflow {

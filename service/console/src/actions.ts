@@ -67,10 +67,16 @@ export interface ResetPoint {
 
 /**
  * Returns the event proposed for a reset: the selected event or, without a selection, the event before the newest
- * decisions.
+ * decisions. In a run of a single activity, it is the event that scheduled the activity.
  */
-export function resetPointOf(selected: number | undefined, turns: readonly Turn[]): ResetPoint | undefined {
+export function resetPointOf(
+  selected: number | undefined,
+  turns: readonly Turn[],
+  oneActivity = false,
+): ResetPoint | undefined {
   if (selected !== undefined) return { event: selected, hint: 'the selected event' };
+  const scheduled = turns[0]?.decisions.find(({ type }) => type === 'ActivityScheduled');
+  if (oneActivity) return scheduled && { event: scheduled.id, hint: 'proposed: the activity runs again' };
   const last = turns.findLast(({ outcome, decisions }) => outcome === 'completed' && decisions.length > 0);
   return last && { event: last.scheduled.id, hint: 'proposed: the decider makes its last decision again' };
 }
@@ -134,9 +140,13 @@ export function actionsOfRun(domain: string, run: Described, from?: ResetPoint, 
       return `${path}${input ? `?${new URLSearchParams({ input }).toString()}` : ''}`;
     },
   };
-  if (!isOpen) return [query, reset];
+  // A run of a single activity has no decider, so the service refuses messages to it.
+  const isMessage = ({ name }: Action): boolean => ['signal', 'query', 'update'].includes(name);
+  const offered = (actions: Action[]): Action[] =>
+    run.oneActivity ? actions.filter((action) => !isMessage(action)) : actions;
+  if (!isOpen) return offered([query, reset]);
   const awaited = run.awaiting.filter((name) => !name.startsWith('baton.'));
-  return [
+  return offered([
     {
       name: 'signal',
       label: 'Signal',
@@ -195,7 +205,9 @@ export function actionsOfRun(domain: string, run: Described, from?: ResetPoint, 
       name: 'cancel',
       label: 'Request cancel',
       title: `Request cancel of ${run.workflowId}`,
-      says: 'Asks the decider to end the run. The decider decides how.',
+      says: run.oneActivity
+        ? 'Cancels the activity and the run. A runner that holds the activity is asked to stop it.'
+        : 'Asks the decider to end the run. The decider decides how.',
       does: 'Request cancel',
       fields: [REASON, WHO],
       path: () => at('cancel'),
@@ -211,7 +223,7 @@ export function actionsOfRun(domain: string, run: Described, from?: ResetPoint, 
       fields: [REASON, payload('details', 'details'), WHO],
       path: () => at('terminate'),
     },
-  ];
+  ]);
 }
 
 /** Returns the current retry policy of an activity, as far as these events show it. */

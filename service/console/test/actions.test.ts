@@ -52,6 +52,19 @@ test('a run is offered what can be done with it as it stands', () => {
   assert.deepEqual(names(actionsOfSchedule('d', 's', true)), ['trigger', 'backfill', 'resume']);
 });
 
+test('a run of a single activity is offered no messages, and a reset to its activity', () => {
+  const open = names(actionsOfRun('d', run({ oneActivity: true })));
+  assert.deepEqual(open, ['pause', 'cancel', 'reset', 'terminate']);
+  const closed = run({ oneActivity: true, status: 'failed' });
+  assert.deepEqual(names(actionsOfRun('d', closed)), ['reset']);
+  const [first, last] = [
+    { decisions: [{ type: 'ActivityScheduled', id: 5 }] },
+    { decisions: [{}] },
+  ] as unknown as Turn[];
+  assert.equal(resetPointOf(undefined, [first!, last!], true)?.event, 5);
+  assert.equal(resetPointOf(7, [first!, last!], true)?.event, 7);
+});
+
 test('names that the history shows are offered, those of the service are not', () => {
   const events = [
     { type: 'DeciderCompleted', awaiting: ['approve', 'baton.cancel'] },

@@ -239,7 +239,7 @@ impl Engine {
             settings.cache_bytes,
             background.clone(),
         ));
-        let commands = part!(run::commands::Commands [runs, reader, registry]);
+        let commands = part!(run::commands::Commands [runs, reader, registry, ids]);
         let matching = Arc::new(lists::matching::Matching::new(settings.waiting));
         let elsewhere = Arc::<lists::elsewhere::Elsewhere>::default();
         let pollers =

@@ -57,6 +57,13 @@ impl Caller {
         Author { may, ..self.author() }
     }
 
+    /// Returns whether the decisions that the caller may make in turns of this task list include an activity of this
+    /// type on the same list.
+    pub(crate) fn may_schedule(&self, domain: &str, list: &str, activity_type: &str) -> bool {
+        let may = self.decider(domain, list).may;
+        may.is_none_or(|may| may.iter().any(|may| may.allows_activity(activity_type, list)))
+    }
+
     /// Returns whether the caller may see payloads of the domain.
     pub(crate) fn sees_payloads(&self, domain: &str) -> bool {
         self.0.as_ref().is_none_or(|holder| holder.is_shown_payloads(domain))

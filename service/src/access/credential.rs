@@ -299,6 +299,11 @@ impl Holder {
         })
     }
 
+    /// Returns whether the credential permits deciding turns of this task list.
+    pub(super) fn decides(&self, domain: &str, list: &str) -> bool {
+        self.deciders.iter().any(|it| it.lists.has(domain, list))
+    }
+
     /// Returns the limits on decisions in turns of this task list. A decision is permitted if at least one of the
     /// limits permits it. `None` permits all decisions.
     pub(super) fn may_decide(&self, domain: &str, list: &str) -> Option<Arc<[Permissions]>> {

@@ -39,6 +39,8 @@ levels! {
         for the domain";
     /// Application permission for the domain.
     Application "application" "`applications` for the domain";
+    /// Application permission for the domain, and decider permission for the task list.
+    ActivityStarter "application and decider" "`applications` for the domain, and `deciders` for the task list";
     /// Operator permission for the domain.
     DomainOperator "domain operator" "`operators` for the domain";
     /// Decider permission for the task list.
@@ -79,6 +81,8 @@ pub(crate) enum Need {
     Reader(String),
     /// Application permission for this domain.
     Application(String),
+    /// Application permission for this domain, and decider permission for this task list.
+    ActivityStarter(String, String),
     /// Operator permission for this domain.
     DomainOperator(String),
     /// Decider permission for this task list.
@@ -99,6 +103,7 @@ impl Need {
             Self::Related(domain)
             | Self::Reader(domain)
             | Self::Application(domain)
+            | Self::ActivityStarter(domain, _)
             | Self::DomainOperator(domain)
             | Self::Decider(domain, _)
             | Self::Runner(domain, _) => Some(domain),
@@ -116,6 +121,10 @@ impl Level {
             Self::Metrics => Need::Metrics,
             Self::Reader => Need::Reader(subject.domain()?),
             Self::Application => Need::Application(subject.domain()?),
+            Self::ActivityStarter => {
+                let (domain, list) = subject.of_decider()?;
+                Need::ActivityStarter(domain, list)
+            }
             Self::DomainOperator => Need::DomainOperator(subject.domain()?),
             Self::Decider => {
                 let (domain, list) = subject.of_decider()?;
@@ -144,8 +153,9 @@ impl Need {
             Self::Related(domain) => holder.has_level_in(domain),
             Self::Reader(domain) => holder.reads(domain),
             Self::Application(domain) => holder.applications.has(domain),
+            Self::ActivityStarter(domain, list) => holder.applications.has(domain) && holder.decides(domain, list),
             Self::DomainOperator(domain) => holder.operators.has(domain),
-            Self::Decider(domain, list) => holder.deciders.iter().any(|it| it.lists.has(domain, list)),
+            Self::Decider(domain, list) => holder.decides(domain, list),
             Self::Runner(domain, list) => holder.runners.iter().any(|lists| lists.has(domain, list)),
         }
     }
@@ -160,6 +170,7 @@ impl Need {
             Self::Related(domain) => format!("read domain `{domain}`"),
             Self::Reader(domain) => format!("read workflows of domain `{domain}`"),
             Self::Application(domain) => format!("use workflows of domain `{domain}`"),
+            Self::ActivityStarter(domain, list) => format!("start activities on list `{list}` in domain `{domain}`"),
             Self::DomainOperator(domain) => format!("operate domain `{domain}`"),
             Self::Decider(domain, list) => format!("take or answer turns of list `{list}` in domain `{domain}`"),
             Self::Runner(domain, list) => format!("take or answer activities of list `{list}` in domain `{domain}`"),

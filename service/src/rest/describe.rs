@@ -84,6 +84,7 @@ fn render(
         run_id: started.run_id,
         workflow_type: started.workflow_type.clone(),
         task_list: run.next_turn_list().to_owned(),
+        one_activity: started.one_activity,
         status: run.status,
         started_at: started.at,
         closed_at: run.closed_at,

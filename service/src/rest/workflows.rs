@@ -1,6 +1,7 @@
 //! Runs: start, list, count, result, signal, cancel, terminate.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -64,11 +65,45 @@ pub(super) async fn start(
     let key = key.of("start");
     let workflow_id = start.workflow_id.clone();
     let start = Start { by: caller.by(), trace, ..engine.commands().start_of(&domain, start, key).await? };
-    let started = engine.commands().start(&domain, start).await?;
+    start_and_wait(&engine, &domain, workflow_id, start, wait).await
+}
+
+/// Starts a run that consists of a single activity. The gate has checked the permissions for the list in the path.
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
+pub(super) async fn start_activity(
+    State(engine): AppState,
+    Path([domain, list]): Path<2>,
+    _: NoQuery,
+    key: IdempotencyKey,
+    PreferWait(wait): PreferWait,
+    TraceHeaders(trace): TraceHeaders,
+    caller: Caller,
+    Json(start): Json<body::StartActivity>,
+) -> Answer {
+    if !caller.may_schedule(&domain, &list, &start.activity_type) {
+        let what = format!("schedule activities of type `{}` on list `{list}`", start.activity_type);
+        return Err(Refused::Forbidden { what });
+    }
+    let key = key.of(&format!("activities/{list}"));
+    let start = engine.commands().start_of_activity((&domain, &list), start, key).await?;
+    let workflow_id = start.workflow_id.clone();
+    let start = Start { by: caller.by(), trace, ..start };
+    start_and_wait(&engine, &domain, workflow_id, start, wait).await
+}
+
+/// Starts a run and, if the caller asked for it, waits for its close.
+async fn start_and_wait(
+    engine: &Engine,
+    domain: &str,
+    workflow_id: String,
+    start: Start,
+    wait: Option<Duration>,
+) -> Answer {
+    let started = engine.commands().start(domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
     let mut body = body::Started { workflow_id, run_id: started.run_id, existing: started.existing, closed: None };
     if let Some(patience) = wait.filter(|wait| !wait.is_zero()) {
-        let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
+        let at = run_ref(domain, &body.workflow_id, Some(body.run_id));
         match Box::pin(engine.views().closing_event(&at, patience)).await {
             Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
             // The start is recorded, so the response reports it although the wait has failed.

@@ -37,6 +37,7 @@ pub(crate) fn kinds() -> Vec<(Credential, &'static [Level])> {
                 L::Metrics,
                 L::Reader,
                 L::Application,
+                L::ActivityStarter,
                 L::DomainOperator,
                 L::Decider,
                 L::Runner,
@@ -50,6 +51,10 @@ pub(crate) fn kinds() -> Vec<(Credential, &'static [Level])> {
         (
             Credential { applications: one("default"), ..credential("application") },
             &[L::Nothing, L::Known, L::Related, L::Reader, L::Application],
+        ),
+        (
+            Credential { applications: one("default"), deciders: one("default/acts"), ..credential("starter") },
+            &[L::Nothing, L::Known, L::Related, L::Reader, L::Application, L::ActivityStarter],
         ),
         (Credential { readers: one("default"), ..credential("reader") }, reads),
         (Credential { readers_without_payloads: one("*"), ..credential("bare reader") }, reads),
@@ -105,7 +110,7 @@ fn guarded_with_tokens(api: &Api) -> (Api, Key) {
     (guarded_by(api, Stanzas { credentials: credentials(), issuers }), key)
 }
 
-fn guarded_by(api: &Api, stanzas: Stanzas) -> Api {
+pub(crate) fn guarded_by(api: &Api, stanzas: Stanzas) -> Api {
     let router = router_for(Arc::clone(&api.engine), Credentials::new(stanzas).unwrap());
     api.with(router)
 }

@@ -71,6 +71,7 @@ pub(crate) fn body(call: CallAccess) -> Value {
         ("PATCH", ..) => json!({ "description": NEEDLE }),
         (_, _, "tags") => json!({ "add": { "k": NEEDLE } }),
         (_, _, "workflows") => json!({ "workflowId": "new", "workflowType": "t", "input": NEEDLE, "tags": [NEEDLE] }),
+        (_, _, "activities") => json!({ "workflowId": "one", "activityType": "t", "input": NEEDLE, "tags": [NEEDLE] }),
         (_, _, "imported-runs") => {
             let (timestamp, kind) = ("2026-01-01T00:00:00.000Z", "Signal");
             json!({ "events": [{ "id": 1, "timestamp": timestamp, "type": kind, "name": "s", "input": NEEDLE }] })

@@ -54,6 +54,7 @@ mod list_limits;
 mod liveness;
 mod methods;
 mod nodes;
+mod one_activity;
 mod one_run;
 mod openapi;
 mod operators;

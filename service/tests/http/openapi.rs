@@ -96,6 +96,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/schedules/{id}/resume",
         "post /v1/domains/{domain}/schedules/{id}/trigger",
         "post /v1/domains/{domain}/tags",
+        "post /v1/domains/{domain}/task-lists/{list}/activities",
         "post /v1/domains/{domain}/task-lists/{list}/activity/exchange",
         "post /v1/domains/{domain}/task-lists/{list}/activity/pause",
         "post /v1/domains/{domain}/task-lists/{list}/activity/poll",

@@ -21,7 +21,7 @@ use crate::support::{Answer, is_page};
 use simulation::manual_clock::ManualClock;
 
 /// Names of the stories.
-const STORIES: [&str; 11] = [
+const STORIES: [&str; 12] = [
     "domains-and-types",
     "runs",
     "tasks",
@@ -29,6 +29,7 @@ const STORIES: [&str; 11] = [
     "manual",
     "queries-and-updates",
     "schedules",
+    "single-activity",
     "batches",
     "swf",
     "swf-decisions",

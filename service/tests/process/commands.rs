@@ -39,6 +39,16 @@ impl Shell {
         self.service.client()
     }
 
+    /// URL of the service.
+    pub(crate) fn url(&self) -> &str {
+        &self.service.url
+    }
+
+    /// Path of a file in the directory of the test.
+    pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
+        self.scratch.0.join(name)
+    }
+
     fn command(&self, line: &str) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
         command.args(line.split(' ')).args(["--url", &self.service.url]).stdin(std::process::Stdio::null());

@@ -40,6 +40,7 @@ mod lost;
 mod man_pages;
 mod progress;
 mod secrets;
+mod single_activity;
 mod spans;
 mod subscription;
 mod support;

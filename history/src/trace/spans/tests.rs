@@ -154,3 +154,15 @@ fn the_span_of_a_run_that_begins_a_trace_has_no_parent() {
     let unsampled = started(Some(TraceContext::root(RUN_ID, false))).take();
     check(&unsampled, &unsampled.complete([success()]), &[]);
 }
+
+#[test]
+fn turns_of_a_single_activity_have_no_spans() {
+    let activity = crate::StartActivity { activity_type: "charge".to_owned(), ..crate::StartActivity::default() };
+    let id = || "w".to_owned();
+    let retention = crate::limits::RETENTION_DEFAULT;
+    let start = activity.with_defaults("cards", &crate::ActivityDefaults::default(), retention, id, None);
+    let trace = TraceContext::of_headers(CALLER, Some("a=b"));
+    let held = Scene::of_run(&Start { trace, ..start }, RUN_ID).takes(crate::limits::ONE_ACTIVITY_ID);
+    let expected = ["activity charge 0-0 below the run", "workflow charge 0-0 below the caller"];
+    check(&held, &held.succeed(crate::limits::ONE_ACTIVITY_ID), &expected);
+}

@@ -6,11 +6,11 @@ use history::Status;
 use crate::{Done, Failed, described, note, print_json};
 
 /// Time that a command waits for the close of a run before it reports task lists without pollers. Our choice.
-pub(super) const NOTE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+pub(crate) const NOTE_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Waits up to `wait` for the close of a run, and prints its outcome. If the run did not succeed, returns a failure
 /// with the exit code for the outcome.
-pub(super) async fn show_result(
+pub(crate) async fn show_result(
     client: &client::Client,
     workflow_id: &str,
     mut result: RunResult,

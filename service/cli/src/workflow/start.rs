@@ -89,7 +89,7 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    pub(super) fn policy(self) -> Option<RetryPolicy> {
+    pub(crate) fn policy(self) -> Option<RetryPolicy> {
         let default = RetryPolicy::default();
         let policy = RetryPolicy {
             initial_interval: self.interval.unwrap_or(default.initial_interval),
@@ -113,13 +113,13 @@ fn factor(text: &str) -> Result<Factor, String> {
     Factor::try_from(number)
 }
 
-impl StartArgs {
-    /// Default time for which `baton workflow execute` waits. Our choice: equals the default execution timeout of
-    /// runs.
-    const EXECUTE_WAIT: Duration = Duration::from_days(365);
+/// Default time for which `baton workflow execute` and `baton activity execute` wait. Our choice: equals the default
+/// execution timeout of runs.
+pub(crate) const EXECUTE_WAIT: Duration = Duration::from_days(365);
 
+impl StartArgs {
     pub(super) async fn execute(self) -> Done {
-        let wait = self.wait.or(Some(Self::EXECUTE_WAIT));
+        let wait = self.wait.or(Some(EXECUTE_WAIT));
         Self { wait, ..self }.run().await
     }
 

@@ -140,12 +140,12 @@ function RunActions({ run }: { run: Run }): JSX.Element | null {
   if (!described) return null;
   const { query } = place.value;
   const selected = query.get('event') ?? query.get('asof');
-  const from = resetPointOf(selected === null ? undefined : Number(selected), run.turns.value);
+  const from = resetPointOf(selected === null ? undefined : Number(selected), run.turns.value, described.oneActivity);
   const known = knownIn(run.row.value.events);
   return (
     <div class="run-actions">
       <Actions actions={actionsOfRun(run.domain, described, from, known)} domain={run.domain} label="Actions" />
-      {mayDo('start', run.domain) ? <Another run={run} /> : null}
+      {mayDo('start', run.domain) && !described.oneActivity ? <Another run={run} /> : null}
     </div>
   );
 }

@@ -53,6 +53,8 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
               {closed.type}
             </button>
           </>
+        ) : state.started?.oneActivity ? (
+          'a single activity, without a decider'
         ) : turn === 'none' ? (
           'no open turn'
         ) : turn === 'waiting' ? (

@@ -14,6 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use history::admit::must_have_decider;
 use history::{EventId, ProposedUpdate, Run, Timestamp, TurnId};
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -130,6 +131,7 @@ impl Riders {
     /// the query is [held](RiderPlace::Held) until the run changes. If a turn is outstanding, the query waits for this
     /// turn instead. The answer of the turn also serves callers that watch for changes.
     pub(crate) fn put_query(&self, key: &HeadKey, run: &Run, new: NewQuery) -> Result<(), Refusal> {
+        must_have_decider(run)?;
         let NewQuery { query, seen, caller: id, reply } = new;
         let query_callers = self.query_callers();
         if query_callers >= ASKERS_MAX {

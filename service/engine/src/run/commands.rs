@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::check_operator;
-use history::{Author, Command, ImportedRun, RequestKey, Start, StartWorkflow};
+use history::{Author, Command, ImportedRun, RequestKey, Start, StartActivity, StartWorkflow};
 use store::HeadKey;
 
+use crate::base::clock::Ids;
 use crate::commit::read::RunReader;
 use crate::run::request::{Alone, RunRequest};
 use crate::run::runs::Runs;
-use crate::run::start::start_of;
+use crate::run::start::{start_of, start_of_activity};
 use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasImported, WasReset};
 
 /// Maximum number of times that a deletion checks whether the runs have delivered their effects on other runs.
@@ -28,6 +29,7 @@ pub struct Commands {
     pub(crate) runs: Arc<Runs>,
     pub(crate) reader: Arc<RunReader>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) ids: Arc<Ids>,
 }
 
 impl Commands {
@@ -39,6 +41,26 @@ impl Commands {
     /// [`Refusal::UnknownDomain`], [`Refusal::TypeDeprecated`], or an error of the store.
     pub async fn start_of(&self, domain: &str, body: StartWorkflow, key: Option<RequestKey>) -> Result<Start, Refusal> {
         start_of(&self.registry, domain, body, key).await
+    }
+
+    /// Returns the parameters of the start of a run that consists of a single activity on the task list `at.1` of the
+    /// domain `at.0`. Missing fields get the defaults of the domain and the activity type. Without a workflow id, the
+    /// run gets an id that depends only on `key`, or a random one if there is no key.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`start_of`](Self::start_of).
+    pub async fn start_of_activity(
+        &self,
+        at: (&str, &str),
+        body: StartActivity,
+        key: Option<RequestKey>,
+    ) -> Result<Start, Refusal> {
+        let workflow_id = || match key {
+            Some(RequestKey(key)) => format!("activity-{key:016x}"),
+            None => format!("activity-{:016x}{:016x}", self.ids.op(), self.ids.op()),
+        };
+        start_of_activity(&self.registry, at, body, workflow_id, key).await
     }
 
     /// Starts a run.

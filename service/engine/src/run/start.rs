@@ -3,8 +3,8 @@
 
 use history::admit::{Starting, is_cancel_request, starting, starting_for};
 use history::{
-    Author, Command, Event, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartWorkflow,
-    Successor, Transition, WorkflowDefaults,
+    ActivityDefaults, Author, Command, Event, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start,
+    StartActivity, StartWorkflow, Successor, Transition, WorkflowDefaults,
 };
 use store::HeadKey;
 
@@ -37,6 +37,24 @@ pub(crate) async fn start_of(
         return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type });
     }
     Ok(start.with_defaults(registration.defaults().cloned().unwrap_or_default(), retention, key))
+}
+
+/// Returns the parameters of the start of a run that consists of a single activity. Missing fields get the defaults of
+/// the domain and the activity type.
+pub(crate) async fn start_of_activity(
+    registry: &Registry,
+    (domain, list): (&str, &str),
+    start: StartActivity,
+    workflow_id: impl FnOnce() -> String,
+    key: Option<RequestKey>,
+) -> Result<Start, Refusal> {
+    let retention = registry.domain(domain).await?.retention;
+    let registration: Registration<ActivityDefaults> = registry.registration(domain, &start.activity_type).await?;
+    if registration == Registration::Deprecated {
+        return Err(Refusal::TypeDeprecated { kind: ActivityDefaults::WORD, name: start.activity_type });
+    }
+    let registered = registration.defaults().cloned().unwrap_or_default();
+    Ok(start.with_defaults(list, &registered, retention, workflow_id, key))
 }
 
 impl RunWorker<'_> {

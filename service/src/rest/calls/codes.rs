@@ -24,6 +24,9 @@ pub(super) const NO_START: &[&str] =
 /// Error codes of calls that write to a run.
 pub(super) const NO_WRITE: &[&str] = &["run-closed", "run-not-current"];
 
+/// Error codes of calls that send something to the decider of a run.
+pub(super) const NO_DECIDER: &[&str] = &["no-decider"];
+
 /// Error codes of calls that answer a turn.
 pub(super) const NO_TURN: &[&str] =
     &["query-task-lost", "run-closed", "turn-completed", "turn-lost", "unknown-update", "update-already-accepted"];

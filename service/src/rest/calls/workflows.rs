@@ -4,7 +4,7 @@ use client::body;
 
 use super::super::document::{CallTable, Doc};
 use super::super::{describe, failures, history, queries, updates, workflows};
-use super::codes::{ETAG, NO_RUN, NO_START, NO_WRITE, QUERY_ETAG};
+use super::codes::{ETAG, NO_DECIDER, NO_RUN, NO_START, NO_WRITE, QUERY_ETAG};
 use crate::access::{CallEffect as E, Level as L};
 
 pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
@@ -26,7 +26,22 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .answers::<body::Started>(201, "The run was started.")
                 .answers::<body::Started>(200, "An earlier request with the same Idempotency-Key started the run.")
                 .refuses(409, NO_START)
+                .refuses(409, NO_DECIDER)
                 .refuses(507, &["insufficient-storage"]),
+        )
+        .post(
+            "/v1/domains/{domain}/task-lists/{list}/activities",
+            L::ActivityStarter,
+            E::Changes,
+            workflows::start_activity,
+            Doc::of(
+                "startActivity",
+                "Start a run of a single activity without a decider, and optionally wait for its close",
+            )
+            .answers::<body::Started>(201, "The run was started.")
+            .answers::<body::Started>(200, "An earlier request with the same Idempotency-Key started the run.")
+            .refuses(409, NO_START)
+            .refuses(507, &["insufficient-storage"]),
         )
         .get(
             "/v1/domains/{domain}/workflow-count",
@@ -87,6 +102,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .answers::<body::Recorded>(202, "The signal is recorded.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
+                .refuses(409, NO_DECIDER)
                 .refuses(412, &["version-mismatch"]),
         )
         .post(
@@ -104,6 +120,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .with_header("ETag", QUERY_ETAG)
                 .refuses(404, NO_RUN)
                 .refuses(404, &["unknown-query"])
+                .refuses(409, NO_DECIDER)
                 .refuses(422, &["query-failed"])
                 .refuses(429, &["too-many-waiting"])
                 .refuses(504, &["query-timed-out"]),
@@ -119,6 +136,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .answers::<body::Updated>(202, "The update was accepted; a later turn will complete it.")
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
+                .refuses(409, NO_DECIDER)
                 .refuses(409, NO_START)
                 .refuses(412, &["version-mismatch"])
                 .refuses(422, &["update-failed", "update-rejected"])

@@ -18,6 +18,7 @@ impl From<&Fault> for RefusalRow {
             Fault::TurnLost => (409, PUT_DOWN),
             Fault::TurnNotWaiting { .. } | Fault::ActivityNotWaiting { .. } => (409, "poll again"),
             Fault::TurnCompleted | Fault::ActivityClosed => (409, REPEATED),
+            Fault::NoDecider => (409, "cancel or terminate the run, or change its activity; it accepts nothing else"),
             Fault::RunPaused => (409, "resume the run, or wait until an operator resumes it"),
             Fault::AlreadyPaused => (409, "nothing to do; resume it when it should continue"),
             Fault::NotPaused => (409, "nothing to do; it is not paused"),

@@ -10,7 +10,9 @@ pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> CommitFa
     let before = before.filter(|before| before.started.run_id == run.started.run_id);
     // Events copied from another run were already counted for that run.
     let events = made.events().get(made.copied()..).unwrap_or_default();
-    let mut all: Vec<Fact> = events.iter().filter_map(|event| of_event(before, events, event)).collect();
+    let is_one_activity = run.started.one_activity;
+    let of_event = |event| of_event(before, events, event, is_one_activity);
+    let mut all: Vec<Fact> = events.iter().filter_map(of_event).collect();
     if let Some(closed_at) = run.closed_at.filter(|_| before.is_none_or(Run::is_open)) {
         all.push(Fact::Closed(run.status.word(), closed_at.since(run.started.at)));
     }
@@ -18,13 +20,15 @@ pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> CommitFa
     CommitFacts { workflow_type: workflow_type.into(), all }
 }
 
-fn of_event(before: Option<&Run>, events: &[Event], event: &Event) -> Option<Fact> {
+fn of_event(before: Option<&Run>, events: &[Event], event: &Event, is_one_activity: bool) -> Option<Fact> {
     let activity_type = |scheduled_event_id| {
         let activity = before.and_then(|before| before.activities.get(&scheduled_event_id));
         activity.map(|activity| Fact::TryFailed(activity.activity_type.clone()))
     };
     match &event.kind {
         EventKind::WorkflowStarted(_) => Some(Fact::Started),
+        // The service itself decides the turns of a run with a single activity.
+        EventKind::DeciderCompleted(_) if is_one_activity => None,
         EventKind::DeciderCompleted(it) => {
             let held = before.and_then(|before| before.turn.as_ref());
             let held = held.filter(|turn| turn.started_event_id == it.started_event_id).map(|turn| turn.started_at);
