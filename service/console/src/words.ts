@@ -2,6 +2,7 @@
 // functions.
 import { rawOf } from './raw';
 import { type Event, type Schemas, closes } from './fold';
+import { behindOf } from './limits';
 import { duration, lasting, millisecondsOf, relative } from './time';
 
 export type Described = Schemas['Described'];
@@ -258,7 +259,14 @@ function openReason(run: Described, now: number): string {
   if (lists.length > 0)
     return `Waiting in ${lists.length === 1 ? 'a task list' : 'task lists'} without pollers: ${lists.join(', ')}.`;
   if (run.turn === 'started' || run.turn === 'running') return 'A decider is working on a turn.';
-  if (run.turn === 'waiting') return `A turn waits for a decider of ${run.taskList}.`;
+  if (run.turn === 'waiting')
+    return `A turn ${behindOf(run.behind, run.taskList) || `waits for a decider of ${run.taskList}`}.`;
+  const held = run.openActivities
+    .map((one) => [one.activityId, behindOf(one.behind, one.taskList)] as const)
+    .filter(([, behind]) => behind);
+  const [first] = held;
+  if (first)
+    return `Activity ${first[0]} ${first[1]}.${held.length > 1 ? ` ${held.length - 1} more ${held.length === 2 ? 'waits' : 'wait'} behind limits.` : ''}`;
   const waits = [
     ...run.openActivities.map((one) => `activity ${one.activityId}`),
     ...run.openChildren.map((one) => `child ${one.workflowId}`),

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { duration } from '../time';
 import { Name, Payload, useNarrow } from '../ui';
+import { behindOf } from '../limits';
 import { rawOf } from '../raw';
 import { payloadsOf } from '../words';
 import { ByHand } from './byhand';
@@ -19,7 +20,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
     ? described.openActivities.map((one): Open => [
         one.activityId,
         one.scheduledEventId,
-        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextAttemptAt ? 'waiting for its next attempt' : 'waiting'} · ${one.taskList}`,
+        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextAttemptAt ? 'waiting for its next attempt' : behindOf(one.behind, one.taskList) || 'waiting'} · ${one.taskList}`,
       ])
     : [...state.activities.values()].map((one): Open => [
         one.scheduled.activityId,
@@ -56,7 +57,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
         ) : turn === 'none' ? (
           'no open turn'
         ) : turn === 'waiting' ? (
-          'a turn is waiting for a decider'
+          `a turn ${behindOf(described?.behind, described?.taskList ?? '') || 'is waiting for a decider'}`
         ) : (
           'a decider is working on a turn'
         )}
