@@ -252,21 +252,29 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
   }
 }
 
+/** Returns the text about tasks that wait behind limits or paused lists. Empty if there are none. */
+function heldReason(run: Described): string {
+  const turn = run.turn === 'waiting' ? behindOf(run.behind, run.taskList) : '';
+  if (turn) return `A turn ${turn}.`;
+  const held = run.openActivities
+    .map((one): [string, string] => [one.activityId, behindOf(one.behind, one.taskList)])
+    .filter(([, behind]) => behind);
+  const [first] = held;
+  if (!first) return '';
+  const more = held.length - 1;
+  return `Activity ${first[0]} ${first[1]}.${more > 0 ? ` ${more} more ${more === 1 ? 'waits' : 'wait'} behind limits.` : ''}`;
+}
+
 function openReason(run: Described, now: number): string {
+  const held = heldReason(run);
+  if (held) return held;
   const lists = (run.noPollers ?? []).map(
     (one) => `${one.taskList} (${one.decider ? 'deciders' : 'runners'}, for ${lasting(Date.parse(one.since), now)})`,
   );
   if (lists.length > 0)
     return `Waiting in ${lists.length === 1 ? 'a task list' : 'task lists'} without pollers: ${lists.join(', ')}.`;
   if (run.turn === 'started' || run.turn === 'running') return 'A decider is working on a turn.';
-  if (run.turn === 'waiting')
-    return `A turn ${behindOf(run.behind, run.taskList) || `waits for a decider of ${run.taskList}`}.`;
-  const held = run.openActivities
-    .map((one) => [one.activityId, behindOf(one.behind, one.taskList)] as const)
-    .filter(([, behind]) => behind);
-  const [first] = held;
-  if (first)
-    return `Activity ${first[0]} ${first[1]}.${held.length > 1 ? ` ${held.length - 1} more ${held.length === 2 ? 'waits' : 'wait'} behind limits.` : ''}`;
+  if (run.turn === 'waiting') return `A turn waits for a decider of ${run.taskList}.`;
   const waits = [
     ...run.openActivities.map((one) => `activity ${one.activityId}`),
     ...run.openChildren.map((one) => `child ${one.workflowId}`),

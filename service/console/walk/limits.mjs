@@ -37,6 +37,7 @@ export async function charges(service, list, count, running = 0) {
 /** `at` returns the browser and the service. It is called only in tests. */
 export function limitsByHand(at) {
   const fill = (field, text) => at().browser.type(`#act-${field}`, text);
+  const refill = (field, text) => at().browser.replace(`#act-${field}`, text);
   const submit = (words = '') => at().browser.click('dialog[open] .main', words);
   const isClosed = () =>
     until('the dialog is gone', () => at().browser.run('() => !document.querySelector("dialog[open]")'));
@@ -63,7 +64,7 @@ export function limitsByHand(at) {
     await fill('limits', 'visa=two');
     await submit();
     await browser.shows('.lack', 'Write KEY=LIMITS');
-    await fill('limits', 'visa=2,5/s,weight:3\ngold=10');
+    await refill('limits', 'visa=2,5/s,weight:3\ngold=10');
     await submit();
     await isClosed();
     await browser.shows('.limits', 'visa');
@@ -82,7 +83,7 @@ export function limitsByHand(at) {
       ['3', '4', '2'],
     );
     assert.deepEqual((await value('limits')).split('\n').sort(), ['gold=10', 'visa=2,5/s,weight:3']);
-    await fill('maxRunning', '0');
+    await refill('maxRunning', '0');
     await submit();
     await browser.shows('.act-dialog .trouble', 'invalid-field');
     await browser.press('Escape');
@@ -163,7 +164,7 @@ export function limitsByHand(at) {
     await browser.go(address('default/task-lists/held'));
     await browser.click(runners, 'Pause');
     await fill('reason', 'maintenance');
-    await fill('identity', 'kim');
+    await refill('identity', 'kim');
     await submit();
     await isClosed();
     await browser.shows('.list-card', 'by kim: maintenance');

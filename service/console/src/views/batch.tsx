@@ -23,7 +23,7 @@ import { go } from '../state';
 import { Trouble } from '../ui';
 import { say } from './act';
 import { FirstRuns } from './bulk';
-import { Fields, keepWho, useForm } from './fields';
+import { Fields, type Form, keepWho, useForm } from './fields';
 
 interface Batching {
   domain: string;
@@ -75,7 +75,6 @@ function Dialog({ domain, filter, ids, operation, filled, done }: Batching): JSX
     },
   );
   const { values } = base;
-  const form = { ...base, fields: fieldsOfBatch(values) };
   const [counted, setCounted] = useState<Counted>();
   const [problem, setProblem] = useState<Problem>();
   const [isUnderWay, setUnderWay] = useState(false);
@@ -84,6 +83,11 @@ function Dialog({ domain, filter, ids, operation, filled, done }: Batching): JSX
   }, []);
   const text = values['/filter'] ?? '';
   const { problems } = parseFilter(text);
+  const form: Form = {
+    ...base,
+    fields: fieldsOfBatch(values),
+    lack: { ...base.lack, ...(problems.length > 0 ? { '/filter': problems.join(' ') } : {}) },
+  };
   const { verb, says, isGrave, type } = operationOf(values['operation.type']);
   const dry = problems.length > 0 ? '' : bodyOfDryRun(type, text, ids);
   const isFirst = useRef(true);

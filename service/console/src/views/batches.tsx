@@ -106,7 +106,10 @@ export function Batches({ domain, batchId }: { domain: string; batchId: string |
       {value && batches.length === 0 ? (
         <Empty>
           No batches. A batch performs one operation on many runs. Select runs in the{' '}
-          <a href={pathOf({ page: 'runs', domain })}>list of runs</a> to create one.
+          <a class="underlined" href={pathOf({ page: 'runs', domain })}>
+            list of runs
+          </a>{' '}
+          to create one.
         </Empty>
       ) : null}
       <div class="cards">
