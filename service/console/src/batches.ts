@@ -198,7 +198,7 @@ export function bodyOfDryRun(type: string, text: string, ids?: readonly string[]
   return JSON.stringify({ dryRun: true, operation: { type, ...needed }, filter: filterOfBatch(text, ids) });
 }
 
-const runs = (count: number): string => `${count.toLocaleString('en')} run${count === 1 ? '' : 's'}`;
+export const runs = (count: number): string => `${count.toLocaleString('en')} run${count === 1 ? '' : 's'}`;
 
 /** Describes the runs of a batch: its filter as text, and the number of its workflow ids. */
 export function selectionOf({ workflowIds, ...filter }: Schemas['BatchFilter']): string {

@@ -30,8 +30,8 @@ export async function blockedMails(service, count = BLOCKED) {
   }
 }
 
-/** `at` returns the browser, the service, and a function that opens a run. It is called only in tests. */
-export function batchesByHand(at) {
+/** `at` returns the browser, the service and addresses. `findings` returns the findings of axe on the current page. */
+export function batchesByHand(at, findings) {
   const fill = (field, text) => at().browser.type(`#act-${field}`, text);
   const refill = (field, text) => at().browser.replace(`#act-${field}`, text);
   const value = (field) => at().browser.run(`() => document.querySelector('#act-${field}').value`);
@@ -59,6 +59,7 @@ export function batchesByHand(at) {
       .map((row) => row.innerText.replace(/\\s+/g, ' ')).find((text) => text.includes('smtp-refused'))`;
     await browser.go(address(''));
     await browser.shows('.failures', 'smtp-refused');
+    assert.deepEqual(await findings(), []);
     assert.match(await browser.run(row), /blocked mailing smtp-refused 7 /);
     await browser.click('.failures .list-name', 'smtp-refused');
     await browser.shows('.row.run', 'mail-7');
@@ -110,6 +111,7 @@ export function batchesByHand(at) {
     await isClosed();
     await browser.shows('.batch .badge', 'running');
     await browser.shows('.batch', 'of about 230 runs done');
+    assert.deepEqual(await findings(), []);
     await browser.click('.batch .act', 'Stop');
     await submit('Stop');
     await isClosed();
@@ -154,6 +156,7 @@ export function batchesByHand(at) {
     await browser.shows('.refusals li', 'refusing-');
     await browser.shows('.refusals li', 'activity-not-retryable');
     assert.equal(await rows('.refusals li'), 2);
+    assert.deepEqual(await findings(), []);
     const [id] = (await browser.path()).split('/').slice(-1);
     await browser.click('.bar h1 a', 'Batches');
     await browser.shows('.batch', 'activity-not-retryable');

@@ -34,8 +34,8 @@ export async function charges(service, list, count, running = 0) {
   return tokens;
 }
 
-/** `at` returns the browser and the service. It is called only in tests. */
-export function limitsByHand(at) {
+/** `at` returns the browser, the service and addresses. `findings` returns the findings of axe on the current page. */
+export function limitsByHand(at, findings) {
   const fill = (field, text) => at().browser.type(`#act-${field}`, text);
   const refill = (field, text) => at().browser.replace(`#act-${field}`, text);
   const submit = (words = '') => at().browser.click('dialog[open] .main', words);
@@ -115,6 +115,7 @@ export function limitsByHand(at) {
     await browser.shows('.limits', 'bank');
     await browser.go(address('default/task-lists'));
     await browser.shows('.groups .card', 'Shared by refunds');
+    assert.deepEqual(await findings(), []);
     await browser.click('[aria-label="Actions for bank"] .act', 'Delete');
     await submit();
     await browser.shows('.act-dialog .trouble', 'limit-group-in-use');
@@ -145,6 +146,7 @@ export function limitsByHand(at) {
     await browser.shows('.limits', 'each key');
     await browser.shows('.tasks', 'waits behind: 2 of 2 running on paying');
     await browser.shows('.tasks', 'ahead');
+    assert.deepEqual(await findings(), []);
     await browser.click('.tasks a');
     await browser.shows('.panel h2', 'ActivityScheduled');
   });

@@ -332,11 +332,11 @@ const at = () => ({ browser, service, open, address: console_ });
 heldByAll(at, PAGES);
 actionsByHand(at);
 runsByHand(at);
-batchesByHand(at);
-limitsByHand(at);
 morePages(at);
 inTheMoment(at);
 inTrouble(at);
+batchesByHand(at, findings);
+limitsByHand(at, findings);
 
 test('pages complain of nothing', async () => {
   assert.deepEqual(await browser.complaints(), []);

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { get } from '../api';
-import { type Batch, actionsOfBatch, progressOf, selectionOf, wordsOfOperation } from '../batches';
+import { type Batch, actionsOfBatch, progressOf, runs, selectionOf, wordsOfOperation } from '../batches';
 import { useChanges } from '../changes';
 import type { Schemas } from '../fold';
 import { rawOf } from '../raw';
@@ -175,7 +175,7 @@ function BatchCard({
               completed <Time at={batch.completedAt} />
             </span>
           ) : (
-            <span>{batch.pace.toLocaleString('en')} runs per second</span>
+            <span>{runs(batch.pace)} per second</span>
           )}
         </span>
         <div class="batch-actions">
