@@ -70,7 +70,9 @@ export const OPERATIONS: Operation[] = [
     type: 'reset',
     label: 'reset',
     verb: 'Reset',
-    says: 'Starts a new run for each run, which continues from an event of it. An open run is terminated. A run is refused if its workflow id has a newer run.',
+    says:
+      'Starts a new run for each run, which continues from one of its events. Open runs are terminated. ' +
+      'A run refuses if its workflow id has a newer run.',
     fields: [
       {
         name: 'operation.to',
@@ -104,7 +106,9 @@ export const OPERATIONS: Operation[] = [
     type: 'terminate',
     label: 'terminate',
     verb: 'Terminate',
-    says: 'Ends the runs immediately, without asking their deciders. Open activities and timers are abandoned; children follow their child policy.',
+    says:
+      'Ends the runs immediately, without asking their deciders. Open activities and timers are abandoned; ' +
+      'children follow their child policy.',
     isGrave: true,
     fields: [],
   },

@@ -1,5 +1,5 @@
-// An action on selected runs: its fields, and the work, which can be stopped and continued. This module draws nothing, and
-// sends requests only through functions that are passed to it.
+// An action on selected runs: its fields, and the work, which can be stopped and continued. This module draws nothing,
+// and sends requests only through functions that are passed to it.
 import { signal } from '@preact/signals';
 import { type Problem, problemOf } from './api';
 import { type Field, REASON, type Values, WHO, payload } from './fields';

@@ -71,7 +71,7 @@ test('a reset begins at a named event or at an event id, not both', () => {
   });
 });
 
-test('a dry run has what the operation needs, and the workflow ids that were selected', () => {
+test('a dry run has required members and selected workflow ids', () => {
   assert.deepEqual(JSON.parse(bodyOfDryRun('signal', 'tag:a order:startedAt', ['x', 'y'])), {
     dryRun: true,
     operation: { type: 'signal', name: 'any' },
@@ -95,7 +95,7 @@ test('the operation that is proposed fits the runs', () => {
   for (const [filter, kind] of cases) assert.equal(proposedFor(filter), kind);
 });
 
-test('the progress is estimated, and the estimate is never lower than what is done', () => {
+test('the estimated total is never lower than the runs done', () => {
   assert.deepEqual(progressOf(batch({ done: 4000, refused: 3 })), {
     came: 4003,
     total: 5000,
@@ -118,7 +118,7 @@ test('a batch is described by its operation and its runs', () => {
   assert.equal(wordsOfOperation({ type: 'cancel' }), 'Request cancel');
 });
 
-test('a running batch can be stopped and slowed down, and only others deleted', () => {
+test('a running batch can be stopped, and only others deleted', () => {
   const labels = (status: Batch['status']): string[] =>
     actionsOfBatch('d', batch({ status })).map(({ label }) => label);
   assert.deepEqual(labels('running'), ['Stop', 'Change pace']);
@@ -126,7 +126,7 @@ test('a running batch can be stopped and slowed down, and only others deleted', 
   assert.deepEqual(labels('completed'), ['Delete']);
 });
 
-test('blocked runs of a group of failures are retried, and failed ones are reset', () => {
+test('blocked runs are proposed for a retry, failed for a reset', () => {
   const group = {
     status: 'blocked',
     workflowType: 'mail',

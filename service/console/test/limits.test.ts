@@ -54,7 +54,7 @@ test('limits are described in the words of the command line', () => {
   );
 });
 
-test('tasks behind limits are counted, and a list is described in short', () => {
+test('held tasks are counted, and a list is described in short', () => {
   const behind = [
     { ...ofList, waiting: 3000 },
     { ...ofList, scope: 'key', name: 'gold', waiting: 1 },
@@ -71,7 +71,7 @@ test('tasks behind limits are counted, and a list is described in short', () => 
   assert.deepEqual(runningOf(list({ inFlight: 3, uses, limits })), { running: 7, max: 20 });
 });
 
-test('the limits of a list, of its group and of its keys are rows with their use', () => {
+test('limits of a list, its group and keys are rows with their use', () => {
   const rows = limitRows(
     list({
       limits: { maxRunning: 20, perKey: { maxRunning: 2 }, limits: [{ key: 'visa', maxRunning: 9, weight: 3 }] },
@@ -100,7 +100,7 @@ test('the limits of a list, of its group and of its keys are rows with their use
   );
 });
 
-test('the limits of a key are read as on the command line, and written so that they are read again', () => {
+test('limits of a key are read as on the command line', () => {
   assert.deepEqual(keyOfLine('visa=20'), { key: 'visa', maxRunning: 20 });
   assert.deepEqual(keyOfLine('a=b=2, 0.5/s, weight:3'), {
     key: 'a=b',
@@ -138,7 +138,7 @@ test('the form has the current limits, and sends all of them', () => {
   assert.equal(bodyOf(none, initialOf(none)), '{}');
 });
 
-test('a list is paused or resumed, and limits are removed if there are any', () => {
+test('a list is paused or resumed; existing limits are removed', () => {
   const labels = (of: TaskList): string[] => actionsOfList('d', of, []).map(({ label }) => label);
   assert.deepEqual(labels(list()), ['Set limits', 'Pause']);
   const paused = { since: '2026-11-21T10:00:00Z' };

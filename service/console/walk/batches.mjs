@@ -52,7 +52,7 @@ export function batchesByHand(at, findings) {
     await browser.shows('.row.run');
   };
 
-  test('failures are grouped with their numbers, lead to their runs, and are retried with a batch', async () => {
+  test('failures lead to their runs, and are retried with a batch', async () => {
     const { browser, service, address } = at();
     await blockedMails(service);
     const row = `() => [...document.querySelectorAll('.failures tbody tr')]
@@ -87,7 +87,7 @@ export function batchesByHand(at, findings) {
     assert.equal(await count('type=mailing&status=blocked'), 0);
   });
 
-  test('all that match are terminated by a batch, which is slowed down, stopped and resumed on its page', async () => {
+  test('all matching runs are terminated by a batch that was stopped', async () => {
     const { browser, service } = at();
     await many(230, 'all-of-them');
     await start('another-type', 'another-type');
@@ -140,7 +140,7 @@ export function batchesByHand(at, findings) {
     await browser.complaints();
   });
 
-  test('runs that refuse are listed with the reason, and a completed batch is deleted', async () => {
+  test('refusals are listed, and a completed batch is deleted', async () => {
     const { browser, address } = at();
     await many(3, 'refusing');
     await list('type=refusing');
@@ -174,7 +174,7 @@ export function batchesByHand(at, findings) {
     await browser.complaints();
   });
 
-  test('an operation that does not fit the runs is refused by the dry run', async () => {
+  test('a dry run refuses an operation that does not fit', async () => {
     const { browser } = at();
     await list('status=failed');
     await browser.press('X');

@@ -87,7 +87,7 @@ export function heldByAll(at, pages) {
     await browser.shows('.tasks', 'event');
   });
 
-  test('a task list has a page with what waits on it, and each task leads to its run', async () => {
+  test('a page of a task list shows its tasks, which lead to runs', async () => {
     const { browser, address } = at();
     await browser.go(address('default/task-lists'));
     await browser.click('.list-name', 'nobody-here');

@@ -49,7 +49,7 @@ export function limitsByHand(at, findings) {
   const row = (name) => `() => [...document.querySelectorAll('.lists tbody tr')]
     .map((row) => row.innerText.replace(/\\s+/g, ' ')).find((text) => text.startsWith('${name}'))`;
 
-  test('limits of a list are set with a form, which is filled in the next time, and are removed', async () => {
+  test('limits are set with a form that is filled in, and removed', async () => {
     const { browser, address } = at();
     await browser.go(address('default/task-lists/cards'));
     await browser.shows('h1', 'cards');
@@ -96,7 +96,7 @@ export function limitsByHand(at, findings) {
     await browser.complaints();
   });
 
-  test('a group is created, shared by lists, and deleted when no list is in it', async () => {
+  test('a group is created, shared, and deleted without lists', async () => {
     const { browser, address, service } = at();
     await browser.go(address('default/task-lists'));
     await browser.click('[aria-label="Limit groups"] .act', 'Create limit group');
@@ -129,7 +129,7 @@ export function limitsByHand(at, findings) {
     await browser.complaints();
   });
 
-  test('tasks behind a limit are counted in the list, and a task says its limits and its place', async () => {
+  test('waiting tasks are counted, and each has limits and place', async () => {
     const { browser, address, service } = at();
     await service.call('PUT', '/task-lists/paying/activity/limits', { maxRunning: 2, perKey: { maxRunning: 2 } });
     await charges(service, 'paying', 6, 2);
@@ -151,7 +151,7 @@ export function limitsByHand(at, findings) {
     await browser.shows('.panel h2', 'ActivityScheduled');
   });
 
-  test('a run that waits behind a limit says so, in the words of the command line, and so does one on a paused list', async () => {
+  test('a run says that it waits behind a limit or a pause', async () => {
     const { browser, address, service, open } = at();
     await service.call('PUT', '/task-lists/held/activity/limits', { maxRunning: 1 });
     const [token] = await charges(service, 'held', 2, 1);

@@ -28,8 +28,8 @@ async function bulkDialog(browser, address) {
   await browser.replace('#act-reason', 'the shop has closed');
 }
 
-/** Starts a service with a limited list and with batches. */
-async function openLimited() {
+/** Starts a service with a limited list, a paused list, and batches. */
+export async function openLimited() {
   const service = await Service.open();
   await service.call('PUT', '/limit-groups/bank', { maxRunning: 30 });
   const gold = { key: 'gold', maxRunning: 10, weight: 3 };
@@ -49,6 +49,10 @@ async function openLimited() {
   await until('the batch is completed', async () => {
     const { status } = await service.call('GET', `/batches/${retry.batchId}`);
     return status === 'completed';
+  });
+  await service.call('POST', '/task-lists/mails/activity/pause', {
+    reason: 'maintenance until 18:00',
+    identity: 'kim',
   });
   const signal = await batch('signal', {
     operation: { name: 'change-address' },
@@ -92,7 +96,6 @@ export async function takePictures({ browser, service, address, open }, folder) 
     ['query', () => askApproval({ browser, service, address }), '.asked'],
     ['types', () => browser.go(address('default/types')), '.card'],
     ['domains', () => browser.go(address('domains')), '.card'],
-    ['lists', () => browser.go(address('default/task-lists')), '.lists'],
     ['schedules', () => browser.go(address('default/schedules')), '.schedule'],
   ];
   for (const [name, show, selector] of pages) {
@@ -136,6 +139,9 @@ export async function takePictures({ browser, service, address, open }, folder) 
   await browser.go(`${limited.url}/console/default/batches`);
   await browser.shows('.batch progress');
   await takeAll('batches');
+  await browser.go(`${limited.url}/console/default/task-lists`);
+  await browser.shows('.groups .card');
+  await takeAll('lists');
   await browser.go(`${limited.url}/console/default/task-lists/card-payments`);
   await browser.shows('.limits');
   await takeAll('list');

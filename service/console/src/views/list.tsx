@@ -225,6 +225,11 @@ function Limits({ list }: { list: TaskList }): JSX.Element | null {
   );
 }
 
+/** Returns the address of a task's run, with the event that created the task. */
+function pathOfTask(domain: string, { workflowId, runId, scheduledEventId }: Schemas['ListedTask']): string {
+  return `${pathOf({ page: 'run', domain, workflowId, runId, view: 'turns' })}?event=${scheduledEventId}`;
+}
+
 /** Shows the waiting tasks of a list in the order in which they will be dispatched. */
 function NextTasks({ list, domain }: { list: TaskList; domain: string }): JSX.Element | null {
   const tasks = list.next ?? [];
@@ -235,10 +240,7 @@ function NextTasks({ list, domain }: { list: TaskList; domain: string }): JSX.El
       <ol class="plain tasks">
         {tasks.map((task) => (
           <li key={`${task.runId} ${task.scheduledEventId}`} data-row tabIndex={-1}>
-            <a
-              class="link"
-              href={`${pathOf({ page: 'run', domain, workflowId: task.workflowId, runId: task.runId, view: 'turns' })}?event=${task.scheduledEventId}`}
-            >
+            <a class="link" href={pathOfTask(domain, task)}>
               <Name>{task.workflowId}</Name>
             </a>{' '}
             {task.concurrencyKey ? (

@@ -1,5 +1,6 @@
 // The panel with the state of a run as of an event: open items, context and input.
 import type { JSX } from 'preact';
+import type { Activity } from '../actions';
 import { duration } from '../time';
 import { Name, Payload, useNarrow } from '../ui';
 import { behindOf } from '../limits';
@@ -20,7 +21,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
     ? described.openActivities.map((one): Open => [
         one.activityId,
         one.scheduledEventId,
-        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextAttemptAt ? 'waiting for its next attempt' : behindOf(one.behind, one.taskList) || 'waiting'} · ${one.taskList}`,
+        `${progressOf(one)} · ${one.taskList}`,
       ])
     : [...state.activities.values()].map((one): Open => [
         one.scheduled.activityId,
@@ -124,6 +125,14 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
       {parts}
     </div>
   );
+}
+
+/** Describes what an open activity does or waits for. */
+function progressOf(one: Activity): string {
+  if (one.paused) return 'paused';
+  if (one.startedAt) return 'running';
+  if (one.nextAttemptAt) return 'waiting for its next attempt';
+  return behindOf(one.behind, one.taskList) || 'waiting';
 }
 
 /** Name of an open item, id of the event that began it, and a short description. */
