@@ -157,7 +157,12 @@ function limitFields(prefix: string, of: Limits | null | undefined, part?: strin
   return [
     field('maxRunning', 'maximum running', of?.maxRunning, 'tasks at the same time; no limit if empty'),
     field('rate.perSecond', 'starts per second', of?.rate?.perSecond, 'for example 5 or 0.5; no limit if empty'),
-    field('rate.burst', 'burst', of?.rate?.burst, 'starts at once after a pause; starts per second, if empty'),
+    field(
+      'rate.burst',
+      'burst',
+      of?.rate?.burst,
+      'starts at once after a time without starts; as many as per second if empty',
+    ),
   ];
 }
 

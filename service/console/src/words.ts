@@ -256,6 +256,8 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
 function heldReason(run: Described): string {
   const turn = run.turn === 'waiting' ? behindOf(run.behind, run.taskList) : '';
   if (turn) return `A turn ${turn}.`;
+  // A turn that waits for a decider comes first, because it can continue without a free slot.
+  if (run.turn !== 'none') return '';
   const held = run.openActivities
     .map((one): [string, string] => [one.activityId, behindOf(one.behind, one.taskList)])
     .filter(([, behind]) => behind);

@@ -165,6 +165,7 @@ test('a run says which limit its turn or its activity waits behind', () => {
   );
   const activity = { activityId: 'charge', taskList: 'PCI', behind: [{ ...ofList, limit: 'paused' }] };
   const openActivities = [activity, activity] as unknown as Described['openActivities'];
+  assert.equal(reasonOf(run({ turn: 'waiting', openActivities }), undefined, 0), 'A turn waits for a decider of PCI.');
   assert.equal(
     reasonOf(run({ openActivities }), undefined, 0),
     'Activity charge waits behind: PCI is paused. 1 more waits behind limits.',

@@ -191,7 +191,7 @@ function BatchCard({
       )}
       <p role={isOne ? 'status' : undefined}>
         {words}
-        {batch.refused > 0 && !isOne ? <RefusedBy batch={batch} /> : null}
+        {batch.refused > 0 ? <RefusedBy batch={batch} /> : null}
       </p>
       <p class="quieter">
         created <Time at={batch.createdAt} />
@@ -242,10 +242,7 @@ function Refusals({ batch, domain }: { batch: Batch; domain: string }): JSX.Elem
   const more = batch.refused - batch.refusals.length;
   return (
     <section class="refusals">
-      <h3>
-        refused
-        <RefusedBy batch={batch} />
-      </h3>
+      <h3>refused</h3>
       <ul>
         {batch.refusals.map(({ workflowId, runId, code, reason }) => (
           <li key={`${workflowId} ${runId ?? ''}`}>
