@@ -61,10 +61,18 @@ export function Batches({ domain, batchId }: { domain: string; batchId: string |
   newest.current = follow;
   useEffect(() => {
     if (!isRunning) return undefined;
-    const timer = setInterval(() => {
-      if (!document.hidden) void newest.current();
-    }, RUNNING_MS);
-    return () => clearInterval(timer);
+    // The next read begins after the last one, because it would cancel a read in progress.
+    const stop = new AbortController();
+    const read = async (): Promise<void> => {
+      if (stop.signal.aborted) return;
+      if (!document.hidden) await newest.current();
+      if (!stop.signal.aborted) setTimeout(() => void read(), RUNNING_MS);
+    };
+    const first = setTimeout(() => void read(), RUNNING_MS);
+    return () => {
+      clearTimeout(first);
+      stop.abort();
+    };
   }, [isRunning]);
   const isOne = batchId !== undefined;
   const done = async (): Promise<void> => {
