@@ -10,7 +10,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
 /** Maximum size of the files of a page, gzipped, in bytes. Our choice: well below the promised 250 KB. */
-const GZIPPED_BYTES_MAX = 84 * 1024;
+const GZIPPED_BYTES_MAX = 92 * 1024;
 
 const outdir = resolve(process.argv[2] ?? fileURLToPath(new URL('./dist', import.meta.url)));
 const dist = pathToFileURL(`${outdir}/`);

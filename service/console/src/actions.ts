@@ -28,6 +28,8 @@ export interface Action {
   isGrave?: boolean;
   fields: Field[];
   path: (values: Values) => string;
+  /** Method of the request; `POST` if absent. */
+  method?: 'POST' | 'PUT' | 'DELETE';
   /** True if the response contains an answer to be shown. */
   isAnswered?: boolean;
   /** Returns the address of the page that shows an answer in Markdown. */

@@ -98,12 +98,22 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return parse<T>(await response.text());
 }
 
-/** Sends a changing request. With the same key, a repeated request is recorded only once. */
-export async function post<T>(path: string, body: string, key: string): Promise<T | undefined> {
+/** Sends a changing request. With the same key, a repeated `POST` is recorded only once. */
+export async function send<T>(
+  path: string,
+  body: string,
+  key: string,
+  method: 'POST' | 'PUT' | 'DELETE' = 'POST',
+): Promise<T | undefined> {
   const response = await request(path, {
-    method: 'POST',
-    headers: { accept: 'application/json', 'content-type': 'application/json', 'idempotency-key': key },
-    body,
+    method,
+    headers: {
+      accept: 'application/json',
+      ...(method === 'DELETE' ? {} : { 'content-type': 'application/json' }),
+      // Other methods have no idempotency key: a repeated request has the same effect anyway.
+      ...(method === 'POST' ? { 'idempotency-key': key } : {}),
+    },
+    ...(method === 'DELETE' ? {} : { body }),
   });
   const text = await response.text();
   return text ? parse<T>(text) : undefined;

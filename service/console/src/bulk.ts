@@ -1,9 +1,8 @@
-// An action on many runs: its fields, and the work, which can be stopped and continued. This module draws nothing, and
-// sends requests only through functions that are passed to it.
+// An action on selected runs: its fields, and the work, which can be stopped and continued. This module draws nothing,
+// and sends requests only through functions that are passed to it.
 import { signal } from '@preact/signals';
 import { type Problem, problemOf } from './api';
 import { type Field, REASON, type Values, WHO, payload } from './fields';
-import { type Filter, OUTCOMES } from './filter';
 import { workflowPath } from './paths';
 
 /** Identifies a run. */
@@ -56,17 +55,6 @@ export const BULK_ACTIONS: BulkAction[] = [
 export function pathOfBulk(action: BulkAction, domain: string, { workflowId, runId }: Target, values: Values): string {
   const what = action.name === 'signal' ? `signals/${encodeURIComponent(values['/name']?.trim() ?? '')}` : action.name;
   return `${workflowPath(domain, workflowId)}/${what}?runId=${encodeURIComponent(runId)}`;
-}
-
-/**
- * Returns a filter for the open runs among those that match, because closed runs accept no action. Returns `undefined`
- * if the filter matches only closed runs. The order is removed, so that the list begins with the newest run. Runs that
- * start during the work are then not affected.
- */
-export function openOf({ order: _, ...filter }: Filter): Filter | undefined {
-  if (filter.status === 'closed' || (OUTCOMES as readonly string[]).includes(filter.status ?? '')) return undefined;
-  if (filter.closedFrom || filter.closedBefore) return undefined;
-  return { ...filter, status: filter.status ?? 'open' };
 }
 
 /**

@@ -18,6 +18,10 @@ export interface Field {
    * changed.
    */
   isKept?: boolean;
+  /** Returns the error of a value that is not empty, if it has one. */
+  check?: (value: string) => string | undefined;
+  /** Returns the JSON of a value, if it differs from that of the kind. */
+  json?: (value: string) => string;
   /** Collapsible part of the dialog that contains the field. */
   part?: string;
 }
@@ -46,10 +50,13 @@ const typed = (values: Values, name: string): string => values[name]?.trim() ?? 
 /** Returns the errors of the fields, by name. The result is empty if the action can be sent. */
 export function lackOf(fields: readonly Field[], values: Values): Values {
   const lack: Values = {};
-  for (const { name, kind, isRequired } of fields) {
+  for (const { name, kind, isRequired, check } of fields) {
     const value = typed(values, name);
     if (value === '') {
       if (isRequired) lack[name] = 'Required.';
+    } else if (check) {
+      const problem = check(value);
+      if (problem) lack[name] = problem;
     } else if (kind === 'json') {
       try {
         JSON.parse(value);
@@ -73,7 +80,7 @@ export function bodyOf(fields: readonly Field[], values: Values): string {
       .map(({ name }) => groupOf(name)),
   );
   const body: Members = new Map();
-  for (const { name, kind, isKept } of fields) {
+  for (const { name, kind, isKept, json } of fields) {
     const value = typed(values, name);
     if (name.startsWith('/') || value === '' || (isKept && !changed.has(groupOf(name)))) continue;
     const path = name.split('.');
@@ -84,7 +91,7 @@ export function bodyOf(fields: readonly Field[], values: Values): string {
       members.set(group, inner);
       members = inner as Members;
     }
-    members.set(last, textOf(kind, value));
+    members.set(last, json?.(value) ?? textOf(kind, value));
   }
   return written(body);
 }

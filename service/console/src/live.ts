@@ -24,6 +24,8 @@ const EVENTS_AT_ONCE_MAX = 2000;
 const PAUSE_MS = 250;
 /** Time after a deadline at which the page asks the service for the effect, in milliseconds. Our choice. */
 const AFTER_DEADLINE_MS = 400;
+/** Interval at which the page asks for the state of a run that waits behind a limit, in milliseconds. Our choice. */
+const HELD_MS = 5000;
 export const AGAIN_MS = [500, 1000, 2000, 5000, 10_000];
 
 /**
@@ -149,9 +151,16 @@ export class Run extends History {
     this.described.value = described;
     clearTimeout(this.deadline);
     const next = described.deadlines[0];
-    const wait = next ? Date.parse(next.at) - (Date.now() + clockAhead.value) + AFTER_DEADLINE_MS : Infinity;
+    const due = next ? Date.parse(next.at) - (Date.now() + clockAhead.value) + AFTER_DEADLINE_MS : Infinity;
+    // A limit can let a task go, or hold it back, without an event.
+    const isHeld = [described, ...described.openActivities].some(({ behind }) => (behind ?? []).length > 0);
+    const wait = isHeld && due > 0 ? Math.min(due, HELD_MS) : due;
+    const again = (): void => {
+      if (isHeld && document.hidden) this.deadline = setTimeout(again, HELD_MS);
+      else this.ask();
+    };
     // The maximum delay of a browser's timer is 2^31 milliseconds.
-    if (described.status === 'open' && wait < 2 ** 31 && wait > 0) this.deadline = setTimeout(() => this.ask(), wait);
+    if (described.status === 'open' && wait < 2 ** 31 && wait > 0) this.deadline = setTimeout(again, wait);
   }
 
   /** Requests the description again. One request serves all events that arrive within a short time. */

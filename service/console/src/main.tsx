@@ -11,11 +11,14 @@ import { beginnings, readSession, session } from './session';
 import { duration } from './time';
 import { Empty } from './ui';
 import { ActDialog, Said } from './views/act';
+import { BatchDialog } from './views/batch';
+import { Batches } from './views/batches';
 import { BulkDialog } from './views/bulk';
 import { DropTarget, Recorded } from './views/recorded';
 import { RunPage } from './views/run';
 import { Runs } from './views/runs';
 import { Schedules } from './views/schedules';
+import { ListPage } from './views/list';
 import { Lists } from './views/lists';
 import { Start } from './views/start';
 import { Types } from './views/types';
@@ -29,6 +32,7 @@ const TITLES: Partial<Record<Route['page'], string>> = {
   start: 'Overview',
   runs: 'Runs',
   lists: 'Task lists',
+  batches: 'Batches',
   schedules: 'Schedules',
   types: 'Types',
   domains: 'Domains',
@@ -51,6 +55,10 @@ function Page(): JSX.Element {
       return <RunPage domain={at.domain} workflowId={at.workflowId} runId={at.runId} view={at.view} />;
     case 'lists':
       return <Lists domain={at.domain} />;
+    case 'list':
+      return <ListPage domain={at.domain} name={at.list} />;
+    case 'batches':
+      return <Batches domain={at.domain} batchId={at.batchId} />;
     case 'schedules':
       return <Schedules domain={at.domain} scheduleId={at.scheduleId} />;
     case 'recorded':
@@ -100,9 +108,9 @@ function DomainChoice(): JSX.Element | null {
 
 function Top(): JSX.Element {
   const at = route.value;
-  const isOfRun = at.page === 'run' || at.page === 'asked';
+  const here = at.page === 'run' || at.page === 'asked' ? 'runs' : at.page === 'list' ? 'lists' : at.page;
   const link = (to: Route, label: string): JSX.Element => (
-    <a href={pathOf(to)} aria-current={at.page === to.page || (to.page === 'runs' && isOfRun) ? 'page' : undefined}>
+    <a href={pathOf(to)} aria-current={here === to.page ? 'page' : undefined}>
       {label}
     </a>
   );
@@ -135,6 +143,7 @@ function Top(): JSX.Element {
         {link({ page: 'start' }, 'Overview')}
         {link({ page: 'runs', domain: domain.value }, 'Runs')}
         {link({ page: 'lists', domain: domain.value }, 'Task lists')}
+        {link({ page: 'batches', domain: domain.value }, 'Batches')}
         {link({ page: 'schedules', domain: domain.value }, 'Schedules')}
         {link({ page: 'types', domain: domain.value, kind: 'workflow' }, 'Types')}
         {link({ page: 'domains' }, 'Domains')}
@@ -188,6 +197,7 @@ const KEYS: [string, string][] = [
   ['g s', 'overview'],
   ['g r', 'runs'],
   ['g l', 'task lists'],
+  ['g b', 'batches'],
   ['g c', 'schedules'],
   ['g t', 'types'],
   ['g d', 'domains'],
@@ -290,6 +300,7 @@ function Console(): JSX.Element {
       <Help />
       <ActDialog />
       <BulkDialog />
+      <BatchDialog />
       <DropTarget />
       <Said />
       <SignIn />

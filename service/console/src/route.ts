@@ -8,6 +8,8 @@ export type Route =
   | { page: 'runs'; domain: string }
   | { page: 'run'; domain: string; workflowId: string; runId?: string; view: View }
   | { page: 'lists'; domain: string }
+  | { page: 'list'; domain: string; list: string }
+  | { page: 'batches'; domain: string; batchId?: string }
   | { page: 'schedules'; domain: string; scheduleId?: string }
   | { page: 'types'; domain: string; kind: 'workflow' | 'activity' }
   | { page: 'domains' }
@@ -47,6 +49,9 @@ export function routeOf(path: string): Route {
   }
   // `lists` is an earlier address of the page.
   if ((page === 'task-lists' || page === 'lists') && segments.length === 2) return { page: 'lists', domain };
+  if (page === 'task-lists' && id !== undefined && segments.length === 3) return { page: 'list', domain, list: id };
+  if (page === 'batches' && segments.length <= 3)
+    return { page: 'batches', domain, ...(id === undefined ? {} : { batchId: id }) };
   if (page === 'types' && (id === undefined || id === 'activity'))
     return { page: 'types', domain, kind: id ?? 'workflow' };
   if (page === 'schedules') return { page: 'schedules', domain, ...(id === undefined ? {} : { scheduleId: id }) };
@@ -67,6 +72,10 @@ export function pathOf(route: Route): string {
         : join(route.domain, 'workflows', route.workflowId, route.runId, route.view);
     case 'lists':
       return join(route.domain, 'task-lists');
+    case 'list':
+      return join(route.domain, 'task-lists', route.list);
+    case 'batches':
+      return join(route.domain, 'batches', ...(route.batchId === undefined ? [] : [route.batchId]));
     case 'schedules':
       return join(route.domain, 'schedules', ...(route.scheduleId === undefined ? [] : [route.scheduleId]));
     case 'types':

@@ -1,6 +1,6 @@
 // A sample workflow for which no other program is needed. The page starts the run and is its decider, with the same
 // calls as any decider. The run waits for a timer or a signal, answers a query with a page, and ends.
-import { newKey, post, request } from './api';
+import { newKey, send, request } from './api';
 import type { Event } from './fold';
 import { domainPath } from './paths';
 
@@ -65,7 +65,7 @@ export function decide(task: SampleTask): Record<string, unknown> {
 export async function startSample(domain: string): Promise<{ workflowId: string; runId: string }> {
   const workflowId = `${SAMPLE}-${newKey().slice(0, 6)}`;
   const body = { workflowId, workflowType: SAMPLE, taskList: SAMPLE, tags: [SAMPLE], input: { hello: '?' } };
-  const started = await post<{ runId: string }>(`${domainPath(domain)}/workflows`, JSON.stringify(body), newKey());
+  const started = await send<{ runId: string }>(`${domainPath(domain)}/workflows`, JSON.stringify(body), newKey());
   const runId = started?.runId ?? '';
   void decideFor(domain, runId).catch(() => undefined);
   return { workflowId, runId };

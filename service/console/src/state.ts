@@ -127,6 +127,7 @@ addEventListener('keydown', (event) => {
         s: { page: 'start' },
         r: { page: 'runs', domain: domain.value },
         l: { page: 'lists', domain: domain.value },
+        b: { page: 'batches', domain: domain.value },
         c: { page: 'schedules', domain: domain.value },
         t: { page: 'types', domain: domain.value, kind: 'workflow' },
         d: { page: 'domains' },

@@ -22,6 +22,9 @@ const SIGNS: Record<string, string> = {
   'timed-out': '◷',
   terminated: '■',
   'continued-as-new': '→',
+  running: '●',
+  stopped: '‖',
+  completed: '✓',
 };
 
 export function Badge({ status }: { status: string }): JSX.Element {

@@ -2,6 +2,7 @@
 // functions.
 import { rawOf } from './raw';
 import { type Event, type Schemas, closes } from './fold';
+import { behindOf } from './limits';
 import { duration, lasting, millisecondsOf, relative } from './time';
 
 export type Described = Schemas['Described'];
@@ -251,7 +252,24 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
   }
 }
 
+/** Returns the text about tasks that wait behind limits or paused lists. Empty if there are none. */
+function heldReason(run: Described): string {
+  const turn = run.turn === 'waiting' ? behindOf(run.behind, run.taskList) : '';
+  if (turn) return `A turn ${turn}.`;
+  // A turn that waits for a decider comes first, because it can continue without a free slot.
+  if (run.turn !== 'none') return '';
+  const held = run.openActivities
+    .map((one): [string, string] => [one.activityId, behindOf(one.behind, one.taskList)])
+    .filter(([, behind]) => behind);
+  const [first] = held;
+  if (!first) return '';
+  const more = held.length - 1;
+  return `Activity ${first[0]} ${first[1]}.${more > 0 ? ` ${more} more ${more === 1 ? 'waits' : 'wait'} behind limits.` : ''}`;
+}
+
 function openReason(run: Described, now: number): string {
+  const held = heldReason(run);
+  if (held) return held;
   const lists = (run.noPollers ?? []).map(
     (one) => `${one.taskList} (${one.decider ? 'deciders' : 'runners'}, for ${lasting(Date.parse(one.since), now)})`,
   );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Problem } from '../src/api';
-import { BULK_ACTIONS, type Target, Work, openOf, pathOfBulk } from '../src/bulk';
+import { BULK_ACTIONS, type Target, Work, pathOfBulk } from '../src/bulk';
 import { dropView, keepView, readViews } from '../src/kept';
 import { NOTHING, has, isEmpty, toggle } from '../src/selection';
 
@@ -96,13 +96,6 @@ test('what would be refused for every run stops the work, and no run is lost', a
   tries = 9;
   await work.go();
   assert.deepEqual([work.stage.value, work.done.value, work.problem.value], ['done', 6, undefined]);
-});
-
-test('open runs alone are meant, newest first, whatever the list shows', () => {
-  assert.deepEqual(openOf({ type: 'order', order: 'startedAt' }), { type: 'order', status: 'open' });
-  assert.deepEqual(openOf({ status: 'stuck', tag: 'a' }), { status: 'stuck', tag: 'a' });
-  for (const filter of [{ status: 'closed' }, { status: 'failed' }, { closedFrom: '2026-11-22T10:00:00Z' }])
-    assert.equal(openOf(filter), undefined);
 });
 
 test('a request names the run, so that another of the same id is not meant', () => {

@@ -36,6 +36,9 @@ test('every view has a path that leads to it', () => {
     { page: 'start' },
     { page: 'runs', domain: 'default' },
     { page: 'lists', domain: 'a b' },
+    { page: 'list', domain: 'd', list: 'a/b' },
+    { page: 'batches', domain: 'd' },
+    { page: 'batches', domain: 'd', batchId: '01a2' },
     { page: 'schedules', domain: 'd' },
     { page: 'schedules', domain: 'd', scheduleId: 'nightly/1' },
     { page: 'run', domain: 'd', workflowId: 'a/b?c#d%', view: 'turns' },
@@ -43,7 +46,9 @@ test('every view has a path that leads to it', () => {
   ];
   for (const route of routes) assert.deepEqual(routeOf(pathOf(route)), route);
   assert.equal(pathOf(routeOf('/console/d/lists')), '/console/d/task-lists');
-  assert.equal(routeOf('/console/d/nothing').page, 'unknown');
+  assert.equal(pathOf({ page: 'list', domain: 'd', list: 'l' }), '/console/d/task-lists/l');
+  for (const path of ['/console/d/nothing', '/console/d/task-lists/l/m', '/console/d/batches/b/c'])
+    assert.equal(routeOf(path).page, 'unknown');
   assert.equal(routeOf('/console/%E0%A4%A').page, 'unknown');
 });
 

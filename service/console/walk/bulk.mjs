@@ -20,7 +20,6 @@ export function runsByHand(at) {
     await browser.go(address(`default/workflows?type=${type}`));
     await browser.shows('.row.run');
   };
-  const count = async (query) => (await at().service.call('GET', `/workflow-count?${query}`)).count;
   const rows = (selector) => at().browser.run(`() => document.querySelectorAll(${JSON.stringify(selector)}).length`);
 
   test('some runs are selected with the keyboard and signaled, each once, and the others are not', async () => {
@@ -92,50 +91,6 @@ export function runsByHand(at) {
     await isClosed();
     // The browser reports refused requests as errors, too.
     await browser.complaints();
-  });
-
-  test('all that match are terminated: a dry run says how many, it can be stopped, and goes on where it was', async () => {
-    const { browser } = at();
-    await many(230, 'all-of-them');
-    await start('another-type', 'another-type');
-    await list('all-of-them');
-    await browser.press('j', 'x');
-    await browser.click('.bulk .link', 'select all 230 matching');
-    await browser.shows('.bulk', 'all 230 matching');
-    await browser.click('.bulk .act', 'Terminate');
-    await browser.shows('dialog h2', 'Terminate 230 runs');
-    await browser.shows('.planned', 'and 222 more.');
-    assert.equal(await count('type=all-of-them&status=open'), 230, 'until now nothing was done');
-    await fill('reason', 'the shop has closed');
-    // Lets some requests succeed, and holds all further requests until the work has been stopped.
-    await browser.run(`() => {
-      const ask = window.fetch;
-      let asked = 0;
-      const goesOn = new Promise((done) => { window.goOn = done; });
-      window.fetch = async (path, init) => {
-        if (/\\/terminate/.test(path) && ++asked > 20) {
-          window.isHeld = true;
-          await goesOn;
-        }
-        return ask(path, init);
-      };
-    }`);
-    await submit('Terminate 230 runs');
-    const isHeld = '() => window.isHeld && document.querySelector("progress")?.value > 0';
-    await until('some are done, and one is under way until it goes on', () => browser.run(isHeld));
-    await submit('Stop');
-    await browser.shows('dialog[open] .main', 'stopping…');
-    await browser.run('() => window.goOn()');
-    await browser.shows('.progress', 'Stopped.');
-    const left = await count('type=all-of-them&status=open');
-    assert.ok(left > 0 && left < 230, `${left} are left`);
-    await submit('Continue');
-    await browser.shows('.progress', '230 runs terminated.');
-    assert.equal(await count('type=all-of-them&status=open'), 0);
-    assert.equal(await count('type=another-type&status=open'), 1);
-    await browser.click('dialog[open] button', 'Close');
-    await isClosed();
-    await browser.shows('.row.run .badge', 'terminated');
   });
 
   test('a run is started from the page, and another one like it, byte for byte', async () => {

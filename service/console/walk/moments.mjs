@@ -129,10 +129,10 @@ export function inTheMoment(at) {
     await more('place-1', 2);
     await more('place-2', 1);
     await browser.go(address('default/lists'));
-    const order = `() => [...document.querySelectorAll('.lists [data-row] .unfolds')].map((one) => one.innerText)
+    const order = `() => [...document.querySelectorAll('.lists [data-row] .list-name')].map((one) => one.innerText)
       .filter((name) => name.startsWith('place-')).join()`;
     const isInOrder = (names) => until(names, async () => (await browser.run(order)) === names);
-    const focused = '() => document.activeElement.closest("[data-row]")?.querySelector(".unfolds").innerText';
+    const focused = '() => document.activeElement.closest("[data-row]")?.querySelector(".list-name").innerText';
     await isInOrder('place-1,place-2');
     await browser.run(`() => [...document.querySelectorAll('.lists [data-row]')]
       .find((row) => row.innerText.startsWith('place-2')).focus()`);

@@ -2,6 +2,9 @@
 // phone.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { blockedMails } from './batches.mjs';
+import { until } from './browser.mjs';
+import { charges } from './limits.mjs';
 import { askApproval } from './pages.mjs';
 import { Service } from './service.mjs';
 import { openGuarded, signIn } from './signin.mjs';
@@ -19,8 +22,49 @@ async function bulkDialog(browser, address) {
   await browser.go(address('default/workflows?status=open'));
   await browser.shows('.row.run');
   await browser.press('X');
-  await browser.click('.bulk .act', 'Terminate');
-  await browser.shows('.planned');
+  await browser.click('.bulk .act', 'Create batch');
+  await browser.choose('#act-operation-type', 'terminate');
+  await browser.shows('.planned ul');
+  await browser.replace('#act-reason', 'the shop has closed');
+}
+
+/** Starts a service with a limited list, a paused list, and batches. */
+export async function openLimited() {
+  const service = await Service.open();
+  await service.call('PUT', '/limit-groups/bank', { maxRunning: 30 });
+  const gold = { key: 'gold', maxRunning: 10, weight: 3 };
+  const limits = { maxRunning: 4, rate: { perSecond: 20, burst: 20 }, perKey: { maxRunning: 3 }, limits: [gold] };
+  await service.call('PUT', '/task-lists/card-payments/activity/limits', { ...limits, group: 'bank' });
+  await charges(service, 'card-payments', 12, 4);
+  await blockedMails(service, 9);
+  const batch = (type, more) =>
+    service.call('POST', '/batches', {
+      operation: { type, ...more.operation },
+      filter: more.filter,
+      reason: more.reason,
+      identity: 'kim',
+      pace: more.pace ?? 1000,
+    });
+  const retry = await batch('retry-activities', { filter: { status: 'open' }, reason: 'the mail server is back' });
+  await until('the batch is completed', async () => {
+    const { status } = await service.call('GET', `/batches/${retry.batchId}`);
+    return status === 'completed';
+  });
+  await service.call('POST', '/task-lists/mails/activity/pause', {
+    reason: 'maintenance until 18:00',
+    identity: 'kim',
+  });
+  const signal = await batch('signal', {
+    operation: { name: 'change-address' },
+    filter: { type: 'charge' },
+    reason: 'the office has moved',
+    pace: 1,
+  });
+  await until('some runs are signaled', async () => {
+    const { done } = await service.call('GET', `/batches/${signal.batchId}`);
+    return done > 2;
+  });
+  return service;
 }
 
 async function recordedHistory(browser, service, address) {
@@ -52,7 +96,6 @@ export async function takePictures({ browser, service, address, open }, folder) 
     ['query', () => askApproval({ browser, service, address }), '.asked'],
     ['types', () => browser.go(address('default/types')), '.card'],
     ['domains', () => browser.go(address('domains')), '.card'],
-    ['lists', () => browser.go(address('default/task-lists?list=decider+default')), '.tasks'],
     ['schedules', () => browser.go(address('default/schedules')), '.schedule'],
   ];
   for (const [name, show, selector] of pages) {
@@ -92,6 +135,17 @@ export async function takePictures({ browser, service, address, open }, folder) 
   await browser.shows('dialog[open] h2', 'Keyboard shortcuts');
   if (isToLookAt) await takeAll('keys');
   await browser.press('Escape');
+  const limited = await openLimited();
+  await browser.go(`${limited.url}/console/default/batches`);
+  await browser.shows('.batch progress');
+  await takeAll('batches');
+  await browser.go(`${limited.url}/console/default/task-lists`);
+  await browser.shows('.groups .card');
+  await takeAll('lists');
+  await browser.go(`${limited.url}/console/default/task-lists/card-payments`);
+  await browser.shows('.limits');
+  await takeAll('list');
+  await limited.close();
   const guarded = await openGuarded();
   await browser.go(`${guarded.url}/console/service`);
   await browser.shows('.sign-in');

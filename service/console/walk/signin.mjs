@@ -69,6 +69,20 @@ export function signingIn(at, findings) {
       await browser.shows('h1', 'Types');
       await browser.shows('.whoami', 'reader');
       assert.deepEqual(await browser.run(buttons), [], 'nothing can be registered');
+      await browser.go(`${guarded.url}/console/default/task-lists/default`);
+      await browser.shows('.list-card', 'waiting');
+      await browser.shows('.whoami', 'reader');
+      assert.deepEqual(await browser.run(buttons), [], 'nothing can be limited');
+      await browser.go(`${guarded.url}/console/default/batches`);
+      await browser.shows('.empty', 'No batches.');
+      await browser.shows('.whoami', 'reader');
+      assert.deepEqual(await browser.run(buttons), [], 'no batch can be created');
+      await browser.go(`${guarded.url}/console/default/workflows`);
+      await browser.shows('.row.run', 'guarded-1');
+      await browser.shows('.whoami', 'reader');
+      await browser.press('X');
+      await browser.shows('.bulk', 'Only operators of the domain can change all matching runs.');
+      assert.deepEqual(await browser.run(buttons), []);
       await browser.go(`${guarded.url}/console/`);
       await browser.shows('.number b', '1');
       // The service also refuses actions that the page does not offer.

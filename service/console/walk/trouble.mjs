@@ -176,7 +176,7 @@ export function inTrouble(at) {
     for (const id of ['to-cancel-1', 'to-cancel-2']) await start(id);
     await browser.go(address('default/workflows?workflowIdPrefix=to-cancel-'));
     await browser.shows('.row.run', 'to-cancel-1');
-    await browser.press('X');
+    await browser.press('j', 'x', 'j', 'x');
     await browser.click('.bulk .act', 'Request cancel');
     await browser.shows('.planned', 'to-cancel-2');
     const asked = async () => {

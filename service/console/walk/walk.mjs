@@ -8,9 +8,11 @@ import test, { after, before } from 'node:test';
 import { Browser, PATIENCE_MS, until } from './browser.mjs';
 import { takePictures } from './pictures.mjs';
 import { actionsByHand } from './actions.mjs';
+import { batchesByHand } from './batches.mjs';
 import { runsByHand } from './bulk.mjs';
 import { documentation } from './docs.mjs';
 import { heldByAll } from './held.mjs';
+import { limitsByHand } from './limits.mjs';
 import { inTheMoment } from './moments.mjs';
 import { askApproval, morePages } from './pages.mjs';
 import { Service } from './service.mjs';
@@ -263,7 +265,7 @@ async function bulkDialog() {
   await browser.go(console_('default/workflows?status=open'));
   await browser.shows('.row.run');
   await browser.press('X');
-  await browser.click('.bulk .act', 'Request cancel');
+  await browser.click('.bulk .act', 'Create batch');
 }
 
 async function startDialog() {
@@ -282,6 +284,8 @@ const PAGES = [
   ['a blocked run', () => open('import-2026-11-21'), '.reason', 'Blocked'],
   ['a dialog', () => signalDialog(), 'dialog[open]', 'Send'],
   ['task lists', () => browser.go(console_('default/task-lists')), 'table', 'a-list-without-a-decider'],
+  ['a task list', () => browser.go(console_('default/task-lists/nobody-here')), '.tasks', 'site-north'],
+  ['batches', () => browser.go(console_('default/batches')), '.empty', 'No batches.'],
   ['schedules', () => browser.go(console_('default/schedules')), '.schedule', 'nightly-archive'],
   ['types', () => browser.go(console_('default/types')), '.card', 'order'],
   ['domains', () => browser.go(console_('domains')), '.card', 'default'],
@@ -331,6 +335,8 @@ runsByHand(at);
 morePages(at);
 inTheMoment(at);
 inTrouble(at);
+batchesByHand(at, findings);
+limitsByHand(at, findings);
 
 test('pages complain of nothing', async () => {
   assert.deepEqual(await browser.complaints(), []);

@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Action } from '../actions';
-import { type Problem, newKey, post, problemOf } from '../api';
+import { type Problem, newKey, send, problemOf } from '../api';
 import { type Values, bodyOf, lackOf } from '../fields';
 import { markdownOf } from '../markdown';
 import { mayDo } from '../session';
@@ -55,7 +55,7 @@ export function Actions({
     <div class="actions" role="group" aria-label={label}>
       {allowed.map((action) => (
         <button
-          key={action.name}
+          key={action.label}
           type="button"
           class={action.isGrave ? 'act grave' : 'act'}
           onClick={() => {
@@ -109,10 +109,11 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
     setProblem(undefined);
     setAnswer(undefined);
     try {
-      const given = await post<Record<string, unknown>>(
+      const given = await send<Record<string, unknown>>(
         action.path(values),
         bodyOf(action.fields, values),
         key.current,
+        action.method,
       );
       keepWho(values['identity']);
       done?.();

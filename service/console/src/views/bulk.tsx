@@ -1,14 +1,11 @@
-// Actions on many runs: a bar with the actions, and a dialog that first shows which runs are affected, and then the
-// outcomes.
+// Actions on selected runs: a bar with the actions, and a dialog that first shows which runs are affected, and then the
+// outcomes. Actions on all runs that match a filter are batches.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type Problem, get, newKey, post, problemOf } from '../api';
-import { BULK_ACTIONS, type BulkAction, type Failed, type Target, Work, openOf, pathOfBulk } from '../bulk';
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { newKey, send } from '../api';
+import { BULK_ACTIONS, type BulkAction, type Failed, type Target, Work, pathOfBulk } from '../bulk';
 import { type Values, bodyOf, lackOf } from '../fields';
-import { type Filter, queryOfFilter } from '../filter';
-import type { Schemas } from '../fold';
-import { domainPath } from '../paths';
 import { pathOf } from '../route';
 import { mayDo } from '../session';
 import { Name, Trouble } from '../ui';
@@ -18,19 +15,17 @@ import { Fields, keepWho, useForm } from './fields';
 interface Bulk {
   action: BulkAction;
   domain: string;
-  /** Runs that were selected one by one. If absent, all runs that match the filter are selected. */
-  chosen?: Target[];
+  /** Selected runs that are open. */
+  chosen: Target[];
   /** Number of selected runs that have closed. */
   closed: number;
-  filter: Filter;
   /** Called when the action has been applied to a run. */
   done: () => void;
 }
 export const bulk = signal<Bulk | undefined>(undefined);
 
-/** Number of ids that the preview shows, and number of runs read at a time. Our choice. */
+/** Number of ids that the preview shows. Our choice. */
 const FIRST = 8;
-const PAGE = 200;
 
 export function BulkDialog(): JSX.Element | null {
   return bulk.value ? <Dialog key={bulk.value.action.name} {...bulk.value} /> : null;
@@ -40,70 +35,27 @@ function close(): void {
   bulk.value = undefined;
 }
 
-/** Returns a function that reads the open runs that match a filter, one page per call. */
-function pagesOf(domain: string, filter: Filter): () => Promise<Target[]> {
-  let page: string | undefined | null = '';
-  return async () => {
-    while (page != null) {
-      const query = queryOfFilter(filter);
-      query.set('limit', String(PAGE));
-      if (page) query.set('page', page);
-      const { workflows, nextPage } = await get<Schemas['Workflows']>(`${domainPath(domain)}/workflows?${query}`);
-      page = nextPage;
-      if (workflows.length > 0) return workflows;
-    }
-    return [];
-  };
-}
+const runs = (count: number): string => `${count.toLocaleString('en')} run${count === 1 ? '' : 's'}`;
 
-interface Plan {
-  count: number;
-  /** True if counting stopped at a limit, so that there may be more runs. */
-  truncated: boolean;
-  first: Target[];
-}
-
-/** Returns the number of affected runs and the first few of them. */
-async function planOf({ domain, chosen, filter }: Bulk): Promise<Plan> {
-  if (chosen) return { count: chosen.length, truncated: false, first: chosen.slice(0, FIRST) };
-  const open = openOf(filter);
-  if (!open) return { count: 0, truncated: false, first: [] };
-  const query = queryOfFilter(open);
-  const [{ count, truncated }, { workflows }] = await Promise.all([
-    get<Schemas['Count']>(`${domainPath(domain)}/workflow-count?${query}`),
-    get<Schemas['Workflows']>(`${domainPath(domain)}/workflows?${query}&limit=${FIRST}`),
-  ]);
-  return { count, truncated, first: workflows };
-}
-
-const runs = (count: number, more = ''): string => `${count.toLocaleString('en')}${more} run${count === 1 ? '' : 's'}`;
-
-function Dialog(asked: Bulk): JSX.Element {
-  const { action, domain, chosen, closed, filter, done } = asked;
+function Dialog({ action, domain, chosen, closed, done }: Bulk): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const form = useForm(action.fields);
-  const [plan, setPlan] = useState<Plan>();
-  const [problem, setProblem] = useState<Problem>();
   // The values are fixed when the work begins, so that all runs get the same values, even after a retry.
   const sent = useRef<Values>({});
   const work = useMemo(() => {
-    const rest = chosen ? [chosen] : undefined;
-    const next = rest ? () => Promise.resolve(rest.pop() ?? []) : pagesOf(domain, openOf(filter) ?? { status: 'open' });
-    const send = (target: Target, key: string): Promise<unknown> =>
-      post(pathOfBulk(action, domain, target, sent.current), bodyOf(action.fields, sent.current), key);
-    return new Work(next, send, newKey());
+    const rest = [chosen];
+    const sendOne = (target: Target, key: string): Promise<unknown> =>
+      send(pathOfBulk(action, domain, target, sent.current), bodyOf(action.fields, sent.current), key);
+    return new Work(() => Promise.resolve(rest.pop() ?? []), sendOne, newKey());
   }, []);
   useLayoutEffect(() => {
     dialog.current?.showModal();
   }, []);
-  useEffect(() => {
-    planOf(asked).then(setPlan, (error: unknown) => setProblem(problemOf(error)));
-  }, []);
   const stage = work.stage.value;
   const isWorking = stage === 'working' || stage === 'stopping';
-  const how = plan ? runs(plan.count, plan.truncated ? '+' : '') : 'runs';
+  const how = runs(chosen.length);
   const begin = (): void => {
-    if (stage !== 'planned' || !plan?.count) return;
+    if (stage !== 'planned' || chosen.length === 0) return;
     const found = lackOf(action.fields, form.values);
     form.setLack(found);
     if (Object.keys(found).length > 0) return;
@@ -137,18 +89,18 @@ function Dialog(asked: Bulk): JSX.Element {
           {stage === 'planned' ? (
             <>
               <p class="says">{action.says}</p>
-              <Planned plan={plan} closed={closed} domain={domain} isAll={!chosen} />
-              {plan?.count === 0 ? null : <Fields form={form} />}
+              <Planned chosen={chosen} closed={closed} domain={domain} />
+              {chosen.length === 0 ? null : <Fields form={form} />}
             </>
           ) : (
-            <Progress work={work} plan={plan} action={action} domain={domain} />
+            <Progress work={work} of={chosen.length} action={action} domain={domain} />
           )}
-          <Trouble problem={problem ?? work.problem.value} />
+          <Trouble problem={work.problem.value} />
         </div>
         <div class="dialog-buttons">
           {stage === 'planned' ? (
-            <button type="submit" class={action.isGrave ? 'main grave' : 'main'} disabled={!plan?.count}>
-              {plan ? `${action.verb} ${how}` : 'counting…'}
+            <button type="submit" class={action.isGrave ? 'main grave' : 'main'} disabled={chosen.length === 0}>
+              {action.verb} {how}
             </button>
           ) : isWorking ? (
             <button type="button" class="main" disabled={stage === 'stopping'} onClick={() => work.stop()}>
@@ -174,35 +126,48 @@ function Dialog(asked: Bulk): JSX.Element {
   );
 }
 
-function Planned({
-  plan,
-  closed,
-  domain,
-  isAll,
-}: {
-  plan: Plan | undefined;
-  closed: number;
-  domain: string;
-  isAll: boolean;
-}): JSX.Element | null {
-  if (!plan) return <p class="quieter">Counting…</p>;
+function Planned({ chosen, closed, domain }: { chosen: Target[]; closed: number; domain: string }): JSX.Element {
   const left = closed > 0 ? `${runs(closed)} already closed: not affected.` : '';
-  if (plan.count === 0) return <p>None of these runs is open. {left}</p>;
-  const more = plan.count - plan.first.length;
+  if (chosen.length === 0) return <p>None of these runs is open. {left}</p>;
   return (
     <div class="planned">
+      <FirstRuns domain={domain} first={chosen} count={chosen.length} truncated={false} />
+      {left ? <p class="quieter">{left}</p> : null}
+    </div>
+  );
+}
+
+/** Shows the first of many runs, and the number of the others. */
+export function FirstRuns({
+  domain,
+  first,
+  count,
+  truncated,
+}: {
+  domain: string;
+  first: Target[];
+  count: number;
+  /** True if there may be more runs. */
+  truncated: boolean;
+}): JSX.Element {
+  const shown = first.slice(0, FIRST);
+  const more = count - shown.length;
+  return (
+    <>
       <ul aria-label="First runs">
-        {plan.first.map((run) => (
+        {shown.map((run) => (
           <li key={run.runId} class="cut">
             <RunLink domain={domain} target={run} />
           </li>
         ))}
       </ul>
-      <p class="quieter">
-        {more > 0 ? `and ${more.toLocaleString('en')}${plan.truncated ? ' or more' : ''} more. ` : ''}
-        {left} {isAll ? 'Only runs that are open now are affected.' : ''}
-      </p>
-    </div>
+      {more > 0 ? (
+        <p class="quieter">
+          and {more.toLocaleString('en')}
+          {truncated ? ' or more' : ''} more
+        </p>
+      ) : null}
+    </>
   );
 }
 
@@ -217,19 +182,20 @@ function RunLink({ domain, target }: { domain: string; target: Target }): JSX.El
 
 function Progress({
   work,
-  plan,
+  of,
   action,
   domain,
 }: {
   work: Work;
-  plan: Plan | undefined;
+  /** Number of runs. */
+  of: number;
   action: BulkAction;
   domain: string;
 }): JSX.Element {
   const [done, changed, failed] = [work.done.value, work.changed.value, work.failed.value];
   const stage = work.stage.value;
   const came = done + changed.length + failed.length;
-  const count = Math.max(plan?.count ?? 0, came);
+  const count = Math.max(of, came);
   return (
     <div class="progress">
       <progress max={Math.max(1, count)} value={came} aria-label="Processed runs" />
@@ -271,7 +237,9 @@ function Outcomes({ label, list, domain }: { label: string; list: Failed[]; doma
 export function BulkBar({
   words,
   total,
+  isAll,
   ask,
+  batch,
   all,
   clear,
   domain,
@@ -281,29 +249,42 @@ export function BulkBar({
   words: string;
   /** Number of matching runs, if all of them can still be selected. */
   total: string | undefined;
+  /** True if all matching runs are selected. */
+  isAll: boolean;
   ask: (action: BulkAction) => void;
+  batch: () => void;
   all: () => void;
   clear: () => void;
 }): JSX.Element {
+  const mayBatch = mayDo('batch', domain);
   return (
     <div class="bulk" role="group" aria-label="Actions for the selected runs">
       <b role="status">{words}</b>
-      {total === undefined ? null : (
+      {total === undefined || !mayBatch ? null : (
         <button type="button" class="link" onClick={all} title="Key X">
           select all {total} matching
         </button>
       )}
       <span class="grow" />
-      {BULK_ACTIONS.filter(({ name }) => mayDo(name, domain)).map((action) => (
-        <button
-          key={action.name}
-          type="button"
-          class={action.isGrave ? 'act grave' : 'act'}
-          onClick={() => ask(action)}
-        >
-          {action.label}
+      {isAll
+        ? null
+        : BULK_ACTIONS.filter(({ name }) => mayDo(name, domain)).map((action) => (
+            <button
+              key={action.name}
+              type="button"
+              class={action.isGrave ? 'act grave' : 'act'}
+              onClick={() => ask(action)}
+            >
+              {action.label}
+            </button>
+          ))}
+      {mayBatch ? (
+        <button type="button" class="act" onClick={batch}>
+          Create batch…
         </button>
-      ))}
+      ) : isAll ? (
+        <span class="quieter">Only operators of the domain can change all matching runs.</span>
+      ) : null}
       <button type="button" class="quiet" onClick={clear} title="Key Esc">
         clear
       </button>

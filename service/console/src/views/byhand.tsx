@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { type Activity, actionsOfActivity, retryOf } from '../actions';
 import type { Event } from '../fold';
+import { behindOf } from '../limits';
 import { rawOf } from '../raw';
 import { Name, Payload, Time } from '../ui';
 import { type Described, triesOf } from '../words';
@@ -56,7 +57,7 @@ export function ByHand({
         ) : paused ? (
           'paused; not available to runners'
         ) : (
-          'waiting for a runner'
+          behindOf(activity.behind, activity.taskList) || 'waiting for a runner'
         )}
         {lastHeartbeatAt ? (
           <>

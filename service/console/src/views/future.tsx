@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { get } from '../api';
 import { type Deadline, consequenceOf, deadlinesOf } from '../deadlines';
 import type { Schemas } from '../fold';
+import { behindOf } from '../limits';
 import { type TaskList, polledBy } from '../lists';
 import { domainPath } from '../paths';
 import { now } from '../state';
@@ -110,6 +111,17 @@ function useLists(described: Described, domain: string): TaskList[] {
   return lists;
 }
 
+/** Shows the limits that hold a task back. */
+function Behind({ words }: { words: string }): JSX.Element | null {
+  if (!words) return null;
+  return (
+    <span class="warn">
+      {' '}
+      · <Name>{words}</Name>
+    </span>
+  );
+}
+
 function Unblock({ described, shown }: { described: Described; shown: Shown }): JSX.Element {
   const unpolled = new Map((described.noPollers ?? []).map((list) => [`${list.decider}${list.taskList}`, list]));
   const lists = useLists(described, shown.run.domain);
@@ -158,6 +170,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
     who.push(
       <li key="turn">
         <b>a decider</b> of the task list <Name>{described.taskList}</Name>: {polled(described.taskList, true)}
+        <Behind words={behindOf(described.behind, described.taskList)} />
       </li>,
     );
   if (described.turn === 'started')
@@ -209,6 +222,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
             </>
           ) : null}
         </span>
+        <Behind words={behindOf(one.behind, one.taskList)} />
       </li>,
     );
   }

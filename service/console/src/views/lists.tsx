@@ -1,16 +1,19 @@
-// The page of task lists of a domain: waiting tasks, their age, tasks in progress, pollers, and dispatched tasks per
-// minute.
+// The page of task lists of a domain: waiting tasks, their age, running tasks, limits, pauses and pollers of each list,
+// and the limit groups.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect } from 'preact/hooks';
 import { get } from '../api';
 import { useChanges } from '../changes';
 import type { Schemas } from '../fold';
+import { type Group, actionsOfGroup, heldBack, inShort, limitsOf, newGroup, runningOf } from '../limits';
 import { type TaskList, inOrder, isLonely, polledBy, waitingOf } from '../lists';
 import { domainPath } from '../paths';
 import { useReading } from '../reading';
 import { pathOf } from '../route';
-import { go, now, place, setQuery } from '../state';
+import { mayDo } from '../session';
+import { go, now, place } from '../state';
 import { Empty, Name, Refresh, Since, Time, Trouble } from '../ui';
+import { Actions } from './act';
 
 /** Number of lists per request, which is the maximum of the service. */
 const PAGE = 200;
@@ -33,11 +36,13 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
       const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
       return { ...next, taskLists: [...old.taskLists, ...next.taskLists] };
     });
-  // The page has an earlier address, which is replaced by the current address.
+  // The page has an earlier address, which is replaced by the current address. Lists had no separate pages.
   const { path, query } = place.value;
   useEffect(() => {
-    if (path !== pathOf({ page: 'lists', domain })) go({ page: 'lists', domain }, query, true);
-  }, [path]);
+    const list = query.get('list')?.replace(/^(decider|activity) /, '');
+    if (list) go({ page: 'list', domain, list }, undefined, true);
+    else if (path !== pathOf({ page: 'lists', domain })) go({ page: 'lists', domain }, query, true);
+  }, [path, query]);
   const lists = inOrder(page?.taskLists ?? []);
   const most = Math.max(1, ...lists.map((list) => list.waiting));
   return (
@@ -53,9 +58,9 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
         <Refresh refresh={refresh} />
       </div>
       <Trouble problem={problem} />
-      {page && lists.length === 0 ? <Empty>No waiting tasks and no pollers.</Empty> : null}
+      {page && lists.length === 0 ? <Empty>No waiting tasks, pollers, limits or pauses.</Empty> : null}
       {lists.length > 0 ? (
-        <table class="grid lists">
+        <table class="grid lists stacked">
           <thead>
             <tr>
               <th>task list</th>
@@ -65,14 +70,15 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
                 <span class="unseen">relative length</span>
               </th>
               <th>oldest</th>
-              <th class="right">in flight</th>
+              <th class="right">running</th>
+              <th>limits</th>
               <th class="right">handed out / min</th>
               <th>pollers</th>
             </tr>
           </thead>
           <tbody>
             {lists.map((list) => (
-              <Line key={nameOf(list)} list={list} most={most} domain={domain} />
+              <Row key={`${list.kind} ${list.name}`} list={list} most={most} domain={domain} />
             ))}
           </tbody>
         </table>
@@ -87,95 +93,21 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
       {page?.truncated ? (
         <p class="quieter">The list is not complete: the service has more task lists in memory.</p>
       ) : null}
+      {page ? <Groups domain={domain} lists={lists} /> : null}
     </main>
   );
 }
 
-/**
- * Returns the name of a list in the address. It includes the kind, because a list of deciders and a list of runners may
- * have the same name.
- */
-const nameOf = (list: TaskList): string => `${list.kind} ${list.name}`;
-
-function Line({ list, most, domain }: { list: TaskList; most: number; domain: string }): JSX.Element {
-  const isOpen = place.value.query.get('list') === nameOf(list);
-  return (
-    <>
-      <Row list={list} most={most} isOpen={isOpen} />
-      {isOpen ? (
-        <tr class="waiting-tasks">
-          <td colSpan={8}>
-            <WaitingTasks list={list} domain={domain} />
-          </td>
-        </tr>
-      ) : null}
-    </>
-  );
-}
-
-/**
- * Shows the waiting tasks of a list in the order in which they will be dispatched. Reads them again when the list
- * changes.
- */
-function WaitingTasks({ list, domain }: { list: TaskList; domain: string }): JSX.Element {
-  const { value, problem } = useReading(
-    `${domain} ${nameOf(list)} ${list.waiting} ${list.dispatchedLastMinute} ${list.oldestSince ?? ''}`,
-    (signal) => get<Page>(`${domainPath(domain)}/task-lists/${encodeURIComponent(list.name)}`, signal),
-  );
-  const [seen, setSeen] = useState<TaskList>();
-  useEffect(() => {
-    const found = value?.taskLists.find(({ kind }) => kind === list.kind);
-    if (found) setSeen(found);
-  }, [value]);
-  const tasks = seen?.next ?? [];
-  if (problem) return <Trouble problem={problem} />;
-  if (!seen) return <p class="quieter">Loading the waiting tasks…</p>;
-  if (tasks.length === 0)
-    return <p class="quieter">{seen.waiting > 0 ? 'The waiting tasks are not in memory.' : 'No waiting tasks.'}</p>;
-  return (
-    <ol class="plain tasks">
-      {tasks.map((task) => (
-        <li key={`${task.runId} ${task.scheduledEventId}`}>
-          <a
-            class="link"
-            href={`${pathOf({ page: 'run', domain, workflowId: task.workflowId, runId: task.runId, view: 'turns' })}?event=${task.scheduledEventId}`}
-          >
-            <Name>{task.workflowId}</Name>
-          </a>{' '}
-          <span class="quieter">
-            event {task.scheduledEventId}
-            {task.since ? (
-              <>
-                {' '}
-                · waiting <Since at={task.since} />
-              </>
-            ) : null}
-            {task.priority === 0 ? '' : ` · priority ${task.priority}`}
-          </span>
-        </li>
-      ))}
-      {seen.waiting > tasks.length || seen.moreWaiting ? (
-        <li class="quieter">
-          and {seen.moreWaiting ? 'more' : `${(seen.waiting - tasks.length).toLocaleString('en')} more`}
-        </li>
-      ) : null}
-    </ol>
-  );
-}
-
-function Row({ list, most, isOpen }: { list: TaskList; most: number; isOpen: boolean }): JSX.Element {
+function Row({ list, most, domain }: { list: TaskList; most: number; domain: string }): JSX.Element {
+  const { running, max } = runningOf(list);
+  const isFull = running !== undefined && max !== undefined && running >= max;
+  const held = heldBack(list);
   return (
     <tr class={isLonely(list) ? 'warned' : ''} data-row tabIndex={-1}>
       <td class="strong">
-        <button
-          type="button"
-          class="unfolds"
-          aria-expanded={isOpen}
-          title="Show waiting tasks"
-          onClick={() => setQuery({ list: isOpen ? undefined : nameOf(list) })}
-        >
+        <a class="list-name" href={pathOf({ page: 'list', domain, list: list.name })}>
           <Name>{list.name}</Name>
-        </button>
+        </a>
       </td>
       <td>{list.kind === 'decider' ? 'deciders' : 'runners'}</td>
       <td class="right" data-label="waiting">
@@ -185,8 +117,24 @@ function Row({ list, most, isOpen }: { list: TaskList; most: number; isOpen: boo
         <meter min={0} max={most} value={list.waiting} aria-label="relative length" />
       </td>
       <td data-label="oldest">{list.waiting > 0 ? <Time at={list.oldestSince} /> : <span class="quieter">–</span>}</td>
-      <td class="right" data-label="in flight">
-        {list.inFlight == null ? '–' : list.inFlight.toLocaleString('en')}
+      <td class="right" data-label="running">
+        <span class={isFull ? 'warn' : ''}>
+          {running === undefined ? '–' : running.toLocaleString('en')}
+          {max === undefined ? '' : ` of ${max.toLocaleString('en')}`}
+        </span>
+      </td>
+      <td class="list-limits" data-label={list.limits || list.paused ? 'limits' : undefined}>
+        <Name>{inShort(list)}</Name>
+        {list.paused ? (
+          <p>
+            <Pause list={list} />
+          </p>
+        ) : held.length > 0 ? (
+          <p class="warn">
+            <Name>{held[0] ?? ''}</Name>
+            {held.length > 1 ? `, and ${held.length - 1} more` : ''}
+          </p>
+        ) : null}
       </td>
       <td class="right" data-label="handed out / min">
         {list.dispatchedLastMinute.toLocaleString('en')}
@@ -198,7 +146,106 @@ function Row({ list, most, isOpen }: { list: TaskList; most: number; isOpen: boo
   );
 }
 
-function Pollers({ list }: { list: TaskList }): JSX.Element {
+/** Shows the limit groups of the domain, with the lists that share their limits. */
+function Groups({ domain, lists }: { domain: string; lists: TaskList[] }): JSX.Element | null {
+  const { value, problem, refresh } = useReading(`groups of ${domain}`, (signal) =>
+    get<Schemas['LimitGroups']>(`${domainPath(domain)}/limit-groups`, signal),
+  );
+  const groups = value?.groups ?? [];
+  if (!problem && groups.length === 0 && !mayDo('limit', domain)) return null;
+  return (
+    <section class="groups">
+      <h2>Limit groups</h2>
+      <Trouble problem={problem} />
+      {value && groups.length === 0 ? (
+        <p class="quieter">No groups. The task lists of a group share its limits.</p>
+      ) : null}
+      {groups.length > 0 ? (
+        <div class="cards">
+          {groups.map((group) => (
+            <GroupCard key={group.name} group={group} lists={lists} domain={domain} done={refresh} />
+          ))}
+        </div>
+      ) : null}
+      {value ? <Actions actions={[newGroup(domain)]} domain={domain} label="Limit groups" done={refresh} /> : null}
+    </section>
+  );
+}
+
+function GroupCard({
+  group,
+  lists,
+  domain,
+  done,
+}: {
+  group: Group;
+  lists: TaskList[];
+  domain: string;
+  done: () => Promise<void>;
+}): JSX.Element {
+  const members = lists.filter(({ limits }) => limits?.group === group.name);
+  const used = members.flatMap(({ uses }) => uses ?? []).find(({ scope }) => scope === 'group');
+  return (
+    <section class="card compact" data-row tabIndex={-1}>
+      <header>
+        <h2>
+          <Name>{group.name}</Name>
+        </h2>
+        <span>{limitsOf(group)}</span>
+        {used ? <span class="quieter">{used.running.toLocaleString('en')} running</span> : null}
+        <span class="grow" />
+        <Actions
+          actions={actionsOfGroup(domain, group)}
+          domain={domain}
+          label={`Actions for ${group.name}`}
+          done={done}
+        />
+      </header>
+      <p class="quieter">
+        {members.length === 0 ? 'No lists.' : 'Shared by '}
+        {members.map((list, index) => (
+          <span key={`${list.kind} ${list.name}`}>
+            {index > 0 ? ', ' : ''}
+            <a class="link" href={pathOf({ page: 'list', domain, list: list.name })}>
+              <Name>{list.name}</Name>
+            </a>
+            {list.kind === 'decider' ? ' (deciders)' : ''}
+          </span>
+        ))}
+      </p>
+    </section>
+  );
+}
+
+/** Shows who has paused a list, since when and why. */
+export function Pause({ list }: { list: TaskList }): JSX.Element | null {
+  const { paused } = list;
+  if (!paused) return null;
+  return (
+    <span class="warn">
+      paused <Since at={paused.since} />
+      {paused.identity ? (
+        <>
+          {' '}
+          by <Name>{paused.identity}</Name>
+        </>
+      ) : null}
+      {paused.by ? (
+        <>
+          {' '}
+          (credential <Name>{paused.by}</Name>)
+        </>
+      ) : null}
+      {paused.reason ? (
+        <>
+          : <Name>{paused.reason}</Name>
+        </>
+      ) : null}
+    </span>
+  );
+}
+
+export function Pollers({ list }: { list: TaskList }): JSX.Element {
   const pollers = list.pollers ?? [];
   const words = polledBy(list, now.value);
   const line = isLonely(list) ? <span class="warn">{words}</span> : <span>{words}</span>;

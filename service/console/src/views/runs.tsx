@@ -17,6 +17,7 @@ import { duration } from '../time';
 import { Badge, Empty, Name, Refresh, Rows, Time, Trouble, useKeys, useNarrow } from '../ui';
 import { closeReason, standingOf } from '../words';
 import { acting } from './act';
+import { batching } from './batch';
 import { BulkBar, bulk } from './bulk';
 import { SaveView, SavedViews } from './saved';
 import { Search } from './search';
@@ -178,20 +179,19 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const select = (run: Listed | undefined): void => {
     if (run) setSelection((old) => toggle(old, run.runId, shown.current));
   };
+  const chosen = (): Listed[] => shown.current.filter((run) => has(selection, run.runId));
+  const done = (): void => {
+    setSelection(NOTHING);
+    void refresh();
+  };
   const ask = (action: BulkAction): void => {
-    const chosen = selection === 'all' ? undefined : shown.current.filter((run) => selection.has(run.runId));
-    const open = chosen?.filter((run) => run.status === 'open');
-    bulk.value = {
-      action,
-      domain,
-      filter,
-      closed: (chosen?.length ?? 0) - (open?.length ?? 0),
-      done: () => {
-        setSelection(NOTHING);
-        void refresh();
-      },
-      ...(open ? { chosen: open } : {}),
-    };
+    const all = chosen();
+    const open = all.filter((run) => run.status === 'open');
+    bulk.value = { action, domain, closed: all.length - open.length, chosen: open, done };
+  };
+  const batch = (): void => {
+    const ids = [...new Set(chosen().map((run) => run.workflowId))];
+    batching.value = { domain, filter, done, ...(selection === 'all' ? {} : { ids }) };
   };
   const start = (): void => {
     const types = [...new Set(shown.current.map((run) => run.workflowType))].sort();
@@ -280,7 +280,9 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
           domain={domain}
           words={words}
           total={hasMore ? matching : undefined}
+          isAll={selection === 'all'}
           ask={ask}
+          batch={batch}
           all={() => setSelection('all')}
           clear={() => setSelection(NOTHING)}
         />

@@ -1,7 +1,9 @@
 // The panel with the state of a run as of an event: open items, context and input.
 import type { JSX } from 'preact';
+import type { Activity } from '../actions';
 import { duration } from '../time';
 import { Name, Payload, useNarrow } from '../ui';
+import { behindOf } from '../limits';
 import { rawOf } from '../raw';
 import { payloadsOf } from '../words';
 import { ByHand } from './byhand';
@@ -19,7 +21,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
     ? described.openActivities.map((one): Open => [
         one.activityId,
         one.scheduledEventId,
-        `${one.paused ? 'paused' : one.startedAt ? 'running' : one.nextAttemptAt ? 'waiting for its next attempt' : 'waiting'} · ${one.taskList}`,
+        `${progressOf(one)} · ${one.taskList}`,
       ])
     : [...state.activities.values()].map((one): Open => [
         one.scheduled.activityId,
@@ -58,7 +60,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
         ) : turn === 'none' ? (
           'no open turn'
         ) : turn === 'waiting' ? (
-          'a turn is waiting for a decider'
+          `a turn ${behindOf(described?.behind, described?.taskList ?? '') || 'is waiting for a decider'}`
         ) : (
           'a decider is working on a turn'
         )}
@@ -125,6 +127,14 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
       {parts}
     </div>
   );
+}
+
+/** Describes what an open activity does or waits for. */
+function progressOf(one: Activity): string {
+  if (one.paused) return 'paused';
+  if (one.startedAt) return 'running';
+  if (one.nextAttemptAt) return 'waiting for its next attempt';
+  return behindOf(one.behind, one.taskList) || 'waiting';
 }
 
 /** Name of an open item, id of the event that began it, and a short description. */

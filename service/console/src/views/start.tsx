@@ -13,6 +13,7 @@ import { domain as shownDomain, go } from '../state';
 import { talliesOf } from '../tallies';
 import { Name, Refresh, Since, Time, Trouble, useKeys } from '../ui';
 import { type Metrics, readMetrics } from '../words';
+import { FailuresOf } from './failures';
 
 interface Seen {
   metrics: Metrics;
@@ -54,7 +55,7 @@ function useMetrics(): { seen: Seen | undefined; problem: Problem | undefined; r
   return { seen, problem, refresh };
 }
 
-/** Maximum number of domains whose task lists the start page reads. Our choice. */
+/** Maximum number of domains whose task lists and failures the start page reads. Our choice. */
 const DOMAINS_LOOKED_AT = 20;
 
 const NUMBERS = [
@@ -70,11 +71,13 @@ const NUMBERS = [
 export function Start(): JSX.Element {
   const { seen, problem, refresh } = useMetrics();
   const [domains, setDomains] = useState<Schemas['Domain'][]>();
+  const [times, setTimes] = useState(0);
   const [lists, setLists] = useState<Map<string, Schemas['ListedTaskLists']>>(new Map());
   const [tallies, setTallies] = useState<Map<string, Map<string, number>>>(new Map());
   const look = async (): Promise<void> => {
     const answer = await get<Schemas['Domains']>('/v1/domains').catch(() => ({ domains: [] }));
     setDomains(answer.domains);
+    setTimes((old) => old + 1);
     const ask = async ({ name }: Schemas['Domain']): Promise<[string, Schemas['ListedTaskLists']][]> => {
       const page = await get<Schemas['ListedTaskLists']>(`${domainPath(name)}/task-lists?limit=200`).catch(() => null);
       return page ? [[name, page]] : [];
@@ -139,7 +142,7 @@ export function Start(): JSX.Element {
           <ul>
             {lonely.slice(0, 8).map(([name, list]) => (
               <li key={`${name} ${list.kind} ${list.name}`}>
-                <a href={pathOf({ page: 'lists', domain: name })} data-row>
+                <a href={pathOf({ page: 'list', domain: name, list: list.name })} data-row>
                   <Name>{list.name}</Name>
                 </a>
                 : {waitsFor(list)}
@@ -155,7 +158,7 @@ export function Start(): JSX.Element {
           </ul>
         </div>
       ) : null}
-      {(domains ?? []).map(({ name, description }) => {
+      {(domains ?? []).map(({ name, description }, index) => {
         const of = seen?.metrics.domains.get(name) ?? tallies.get(name);
         const page = lists.get(name);
         const waiting = (page?.taskLists ?? []).reduce((sum, list) => sum + list.waiting, 0);
@@ -204,11 +207,12 @@ export function Start(): JSX.Element {
               ))}
             </div>
             <Waiting domain={name} lists={page?.taskLists ?? []} />
+            {index < DOMAINS_LOOKED_AT ? <FailuresOf domain={name} times={times} /> : null}
           </section>
         );
       })}
       {(domains?.length ?? 0) > DOMAINS_LOOKED_AT ? (
-        <p class="quieter">Task lists are shown for the first {DOMAINS_LOOKED_AT} domains only.</p>
+        <p class="quieter">Task lists and failures are shown for the first {DOMAINS_LOOKED_AT} domains only.</p>
       ) : null}
       {nothing ? <First domain={shownDomain.value} /> : null}
       {values.has('runs_counted_timestamp_seconds') ? (
@@ -242,7 +246,7 @@ function Waiting({ domain, lists }: { domain: string; lists: TaskList[] }): JSX.
         <a
           key={`${list.kind} ${list.name}`}
           class="tag"
-          href={pathOf({ page: 'lists', domain })}
+          href={pathOf({ page: 'list', domain, list: list.name })}
           title={waitsFor(list)}
         >
           <Name>{list.name}</Name> <b>{waitingOf(list)}</b>
