@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::base::list_settings::{DomainLists, KeySettings, ListPause, ListSettings, ListSide, StartRate, TaskLimits};
 use crate::lists::limits::limiter::{LimitHold, LimitScope};
 use crate::lists::limits::permit::TaskSlot;
-use crate::lists::matching::{Leaving, Matching, Offered, PollResult, Stays, ToPoll, ToWaiting, WaitingBounds};
+use crate::lists::matching::{Leaving, Matching, Offered, PollResult, Stays, ToHome, ToPoll, ToWaiting, WaitingBounds};
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingTask};
 
 fn list() -> ListKey {
@@ -329,4 +329,72 @@ async fn a_full_list_has_room_for_keys_with_few_tasks() {
     assert_eq!(accepted, 5);
     assert_eq!(matching.waiting(&list()), (20, true), "the others wait in the store");
     assert_eq!([start(&matching, &list()), start(&matching, &list())], [Ok(1), Ok(21)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_heartbeat_starts_no_limited_task() {
+    let matching = matching(&[("PCI", limited(running(9)))], &[]);
+    offer(&matching, &list(), 1..=3, None);
+    let until = |seconds: u64| {
+        let now = Instant::now();
+        matching.with_limiter(|limiter| limiter.decide_until(Some(now + Duration::from_secs(seconds)), now))
+    };
+    assert!(!until(2));
+    assert_eq!(start(&matching, &list()), Ok(1));
+    advance(Duration::from_secs(2)).await;
+    assert_eq!(hold(start(&matching, &list())), LimitHold::Counting);
+    assert!(until(2), "the time had passed, so waiting pollers must be served again");
+    assert_eq!(start(&matching, &list()), Ok(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_forgets_its_count_when_another_becomes_the_home_node() {
+    let matching = matching(&[("PCI", limited(running(1)))], &[]);
+    offer(&matching, &list(), 1..=3, None);
+    assert_eq!(start(&matching, &list()), Ok(1));
+    let set_away = |is_away| matching.with_limiter(|limiter| limiter.set_away(&"d".into(), is_away, Instant::now()));
+    assert_eq!(set_away(true), None);
+    assert!(matching.is_away(&list()));
+    assert_eq!(hold(start(&matching, &list())), LimitHold::Counting, "the other node decides");
+    assert_eq!(matching.dispatch(&list(), ToHome(10)).map(|tasks| tasks.len()), Ok(2), "it gets the tasks");
+    let count = set_away(false).expect("the tasks that run must be counted again");
+    offer(&matching, &list(), 2..=3, None);
+    assert_eq!(hold(start(&matching, &list())), LimitHold::Counting);
+    let slot = TaskSlot::of(&list(), &task(1, None));
+    matching.with_limiter(|limiter| limiter.found(count, &slot, Instant::now()));
+    matching.with_limiter(|limiter| limiter.end_counting(count, Instant::now()));
+    assert!(start(&matching, &list()).is_err(), "task 1 runs");
+    assert_eq!(end(&matching, &list(), 1), [list()]);
+    assert_eq!(start(&matching, &list()), Ok(2));
+}
+
+/// Reports of two nodes can arrive in any order: the end of a task before its start.
+#[tokio::test(start_paused = true)]
+async fn a_start_that_is_reported_after_its_end_is_found_by_reading_the_run() {
+    let matching = matching(&[("PCI", limited(running(1)))], &[]);
+    offer(&matching, &list(), 1..=2, None);
+    let leaving = matching.dispatch(&list(), ToPoll(&Taker::default())).unwrap();
+    leaving.permit.hand_over();
+    assert_eq!(end(&matching, &list(), 1), [list()]);
+    matching.started(&TaskSlot::of(&list(), &task(1, None)));
+    assert!(start(&matching, &list()).is_err(), "the task seems to run");
+    let unchecked = matching.with_limiter(|limiter| limiter.take_unchecked(Instant::now(), 10));
+    assert_eq!(unchecked.len(), 1);
+    assert_eq!(matching.checked(&unchecked[0], false), [list()]);
+    assert_eq!(start(&matching, &list()), Ok(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_read_again_if_its_task_was_started_while_it_was_read() {
+    let matching = matching(&[("PCI", limited(running(1)))], &[]);
+    offer(&matching, &list(), 1..=2, None);
+    let leaving = matching.dispatch(&list(), ToPoll(&Taker::default())).unwrap();
+    leaving.permit.hand_over();
+    let take = || matching.with_limiter(|limiter| limiter.take_unchecked(Instant::now(), 10));
+    assert!(take().is_empty(), "the other node has time to report");
+    advance(Duration::from_secs(10)).await;
+    let unchecked = take();
+    matching.started(&TaskSlot::of(&list(), &task(1, None)));
+    assert_eq!(matching.checked(&unchecked[0], false), [], "it was read before the task started");
+    assert!(start(&matching, &list()).is_err(), "the task runs");
 }
