@@ -325,3 +325,32 @@ async fn a_change_whose_node_failed_before_announcing_it_applies_within_a_minute
     pass(&home, 62).await;
     assert!(take(&two).await.is_some());
 }
+
+/// A node that joins and becomes the home node does not know yet which tasks the previous home node lets start.
+#[tokio::test(start_paused = true)]
+async fn a_joined_home_node_counts_tasks_that_the_previous_one_let_start() {
+    let mut became_home = 0;
+    for number in 0..12 {
+        let (nodes, line) = nodes::<2>().await;
+        limit(&nodes[0], 1).await;
+        pass(&nodes[0], 5).await;
+        start(&nodes[0], 0..3).await;
+        let other = 1 - home(&nodes).await;
+        // The new node joins between two heartbeats of the others.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let address = format!("http://joins{number}");
+        let joined = crate::members::open(&nodes[0].store, &nodes[0].clock, Some(address.clone())).await;
+        joined.engine.join(line.from(&address));
+        line.nodes.lock().unwrap().insert(address, Arc::clone(&joined.engine));
+        // The other nodes do not know the new one before their next heartbeat.
+        let held = take(&nodes[other]).await.expect("nothing runs");
+        pass(&nodes[0], 6).await;
+        let is_home = joined.engine.render_metrics().contains("baton_list_max_running{");
+        became_home += usize::from(is_home);
+        for node in [&joined, &nodes[0], &nodes[1]] {
+            assert!(take(node).await.is_none(), "one runs; the new node is home: {is_home}");
+        }
+        drop(held);
+    }
+    assert!(became_home > 0, "this test needs names of nodes that become home nodes");
+}
