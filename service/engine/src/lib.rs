@@ -13,6 +13,7 @@ mod batches;
 mod commit;
 mod lists;
 mod nodes;
+mod outputs;
 mod registry;
 mod riders;
 mod run;
@@ -56,10 +57,12 @@ pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
 pub use lists::report::{HeldTask, ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
-    Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
-    StrayAnswer,
+    Forwarded, ForwardedOutput, FromNode, FromOutputReader, FromOutputWriter, FromRecorder, FromValidator, LentUpdate,
+    ListName, Offer, OutputRequest, PassedAnswer, Peers, RejectedUpdate, StrayAnswer,
 };
 pub use nodes::{Node, Nodes};
+pub use outputs::memory::{OUTPUT_ACTIVITY_BYTES_MAX, OutputChunk, OutputEnd};
+pub use outputs::{AppendedOutput, OutputPage, OutputRange, Outputs};
 pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX, SecretKeeper};
 pub use registry::{DEFAULT_DOMAIN, Domain, Registry, TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 pub use riders::query::{QueryReply, QueryRequest};
@@ -92,6 +95,8 @@ pub struct Settings {
     pub disk_reserve: u64,
     /// Maximum numbers of tasks that wait in memory. Tasks beyond them wait only in the store.
     pub waiting: WaitingBounds,
+    /// Maximum memory for the output of activities, in bytes.
+    pub output_bytes: usize,
     /// Destination of the spans of runs. If `None`, no spans are made.
     pub spans: Option<SpanExport>,
 }
@@ -105,6 +110,7 @@ impl Default for Settings {
             swf_quotas: None,
             disk_reserve: 0,
             waiting: WaitingBounds::default(),
+            output_bytes: 64 * 1024 * 1024,
             spans: None,
         }
     }
@@ -132,6 +138,7 @@ pub struct Engine {
     riders: Arc<riders::waiting::Riders>,
     request_reply: Arc<riders::task::RequestReply>,
     tasks: Arc<tasks::Tasks>,
+    outputs: Arc<outputs::Outputs>,
     schedules: Arc<schedules::Scheduler>,
     batches: Arc<batches::Batches>,
     views: Arc<views::Views>,
@@ -272,6 +279,10 @@ impl Engine {
             runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, watchers, mint,
             background
         ]);
+        let outputs = part!(outputs::Outputs [
+            lookup, reader, store, lists, nodes, watchers, mint, ids, clock, metrics, background
+        ] memory: std::sync::Mutex::new(outputs::memory::OutputMemory::new(settings.output_bytes)),
+            waiting: std::sync::Mutex::default());
         let schedules = part!(schedules::Scheduler [
             runs, commands, store, registry, marks, agenda, ids, clock, metrics
         ]);
@@ -280,7 +291,7 @@ impl Engine {
         ] busy: batches::BusyBatches::default());
         let repair = part!(time::repair::DeadlineRepair [runs, lookup, store, nodes, guard, clock]);
         let sweep = part!(time::sweep::Sweeper [
-            runs, lists, schedules, batches, store, limits, nodes, agenda, watchers, guard, clock, metrics,
+            runs, lists, schedules, batches, outputs, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background
         ] rescans: AtomicU32::new(0));
         Self {
@@ -296,6 +307,7 @@ impl Engine {
             riders,
             request_reply,
             tasks,
+            outputs,
             schedules,
             batches,
             views,
@@ -322,6 +334,11 @@ impl Engine {
     /// Polls for tasks, and answers to tasks.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks
+    }
+
+    /// Output of activities.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// Task lists.
@@ -421,6 +438,7 @@ impl Engine {
             watched_runs: self.watchers.len(),
             query_callers: self.riders.query_callers(),
             updates: self.riders.updates(),
+            outputs: self.outputs.counts(),
             lists: lists::shown::list_depths(self.lists.matching.depths()),
             limited: lists::shown::limited_uses(self.lists.matching.limited_depths()),
             node_versions: self.nodes.versions(),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{
-    Clock as _, DeciderTask, Delivery, Engine, Forwarded, FromNode, FromRecorder, FromValidator, LentUpdate, ListName,
-    Offer, PassedAnswer, Peers, Poll, RejectedUpdate, StrayAnswer, Unpolled,
+    Clock as _, DeciderTask, Delivery, Engine, Forwarded, ForwardedOutput, FromNode, FromOutputReader,
+    FromOutputWriter, FromRecorder, FromValidator, LentUpdate, ListName, Offer, OutputRequest, PassedAnswer, Peers,
+    Poll, RejectedUpdate, StrayAnswer, Unpolled,
 };
 use simulation::stores::fresh;
 use store::Store;
@@ -98,6 +99,14 @@ impl Peers for From {
 
     async fn deliver_results(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         Ok(self.line.node(node)?.request_reply().deliver_answers(said.clone()))
+    }
+
+    async fn append_output(&self, node: &str, output: &ForwardedOutput) -> Result<FromOutputWriter, String> {
+        Ok(self.line.node(node)?.outputs().append_for_node(output.clone()).await)
+    }
+
+    async fn read_output(&self, node: &str, request: &OutputRequest) -> Result<FromOutputReader, String> {
+        Ok(self.line.node(node)?.outputs().read_for_node(request.clone()).await)
     }
 }
 
