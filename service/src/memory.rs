@@ -62,9 +62,8 @@ impl MemorySizes {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let part = limit.map_or(PART_MIB * MIB, |limit| (limit / PARTS).clamp(PART_MIN_MIB * MIB, PART_MIB * MIB));
         let in_flight = limit.map_or(most, |limit| size(limit / IN_FLIGHT_PARTS).clamp(least, most));
-        let output = limit.map_or(OUTPUT_MIB * MIB, |limit| {
-            (limit / PARTS).clamp(OUTPUT_MIN_MIB * MIB, OUTPUT_MIB * MIB)
-        });
+        let output =
+            limit.map_or(OUTPUT_MIB * MIB, |limit| (limit / PARTS).clamp(OUTPUT_MIN_MIB * MIB, OUTPUT_MIB * MIB));
         Self { cache: size(part), store: size(part), output: size(output), in_flight }
     }
 }

@@ -1,12 +1,15 @@
-//! `baton activity …`: an operator's actions on an open activity.
+//! `baton activity …`: the output of an activity, and an operator's actions on an open activity.
 
 use clap::{Args, Subcommand};
-use client::ActivityOperation;
-use client::body::{ChangeActivity, ChangeTimeouts, CompleteActivityManually, FailActivityManually};
+use client::body::{ChangeActivity, ChangeTimeouts, CompleteActivityManually, FailActivityManually, OutputChunk};
+use client::{ActivityOperation, OutputPosition};
 use history::{Duration, RetryPolicy};
 
-use super::workflow::Hand;
-use super::{Done, Failed, print_json, read_input};
+use super::workflow::{Hand, Which};
+use super::{Done, Failed, Target, note, print_json, print_json_text, print_text, read_input};
+
+/// Maximum time for which one request of `--follow` waits. Source: the maximum of the service.
+const FOLLOW_WAIT: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Arguments that select one of a run's open activities, and name the operator and the reason.
 #[derive(Debug, Args)]
@@ -17,8 +20,30 @@ pub struct OpenActivity {
     activity_id: String,
 }
 
+/// Arguments of `baton activity output`.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Activity id
+    activity_id: String,
+    /// Offset of the first chunk
+    #[arg(long, value_name = "OFFSET", default_value_t = 0)]
+    from: u64,
+    /// Print new output as it is appended, until the activity ends
+    #[arg(long)]
+    follow: bool,
+    /// Print each chunk as a line of JSON in the format of the API
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ActivityCommands {
+    /// Print the output that an activity has appended while it runs, until an hour after its end
+    Output(OutputArgs),
     /// Complete an activity with a result, even if a runner is working on it
     Complete {
         #[command(flatten)]
@@ -114,6 +139,9 @@ impl ActivityOptionsArgs {
 
 impl ActivityCommands {
     pub(crate) async fn run(self) -> Done {
+        if let Self::Output(output) = self {
+            return output.run().await;
+        }
         let (OpenActivity { hand, activity_id }, act) = self.act()?;
         let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
         print_json(&client.act_on_activity(id, run, &activity_id, &act, key).await?)
@@ -121,6 +149,7 @@ impl ActivityCommands {
 
     fn act(self) -> Result<(OpenActivity, ActivityOperation), Failed> {
         Ok(match self {
+            Self::Output(_) => return Err(Failed::Other(1, "this command changes nothing".to_owned())),
             Self::Complete { which, result } => {
                 let (identity, reason) = which.hand.who();
                 let result = read_input(result.as_deref())?;
@@ -158,5 +187,58 @@ impl ActivityCommands {
                 (which, ActivityOperation::Change(ChangeActivity { task_list, timeouts, retry, identity, reason }))
             }
         })
+    }
+}
+
+impl OutputArgs {
+    async fn run(self) -> Done {
+        let client = self.target.client()?;
+        let (workflow_id, run_id) = self.which.run();
+        let mut at = OutputPosition { run_id, from: self.from, ..OutputPosition::default() };
+        let (mut attempt, mut wait) = (1, None);
+        loop {
+            let page = client.activity_output(workflow_id, &self.activity_id, &at, wait).await?;
+            let mut expected = at.from;
+            for chunk in &page.chunks {
+                note_gap(expected, chunk.offset);
+                expected = chunk.offset + 1;
+                self.print(chunk, &mut attempt)?;
+            }
+            note_gap(expected, page.next);
+            at = OutputPosition::after(&page);
+            if let Some(end) = &page.end {
+                if let Some(event) = &end.event {
+                    note(&format!("the activity has ended: {event}"));
+                }
+                return Ok(());
+            }
+            if page.chunks.is_empty() && !self.follow {
+                return Ok(());
+            }
+            wait = self.follow.then_some(FOLLOW_WAIT);
+        }
+    }
+
+    fn print(&self, chunk: &OutputChunk, attempt: &mut u32) -> Done {
+        if self.json {
+            let line = serde_json::to_string(chunk).map_err(|error| Failed::Other(1, error.to_string()))?;
+            return print_json_text(&line);
+        }
+        if chunk.attempt != *attempt {
+            *attempt = chunk.attempt;
+            note(&format!("attempt {attempt}"));
+        }
+        let Some(data) = &chunk.data else { return print_text("(hidden: the credential does not permit payloads)") };
+        match data.read::<String>() {
+            Ok(text) => print_text(text.strip_suffix('\n').unwrap_or(&text)),
+            Err(_) => print_json_text(&data.to_string()),
+        }
+    }
+}
+
+/// Reports chunks that are no longer available.
+fn note_gap(from: u64, to: u64) {
+    if to > from {
+        note(&format!("{} chunks from offset {from} are no longer available", to - from));
     }
 }

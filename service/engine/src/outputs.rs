@@ -175,7 +175,9 @@ impl Outputs {
             check_output_chunk(index, chunk)?;
         }
         let Some(node) = self.home(&opened.key()) else { return self.append_here(&opened, chunks, sequence).await };
-        let Some(peers) = self.lists.elsewhere.peers() else { return Err(unreachable(&node, "there is no connection")) };
+        let Some(peers) = self.lists.elsewhere.peers() else {
+            return Err(unreachable(&node, "there is no connection"));
+        };
         match peers.append_output(&node, &ForwardedOutput { token: token.to_owned(), chunks, sequence }).await {
             Ok(FromOutputWriter::Appended(appended)) => Ok(appended),
             Ok(FromOutputWriter::Refused(fault)) => Err(fault.into()),
@@ -290,7 +292,8 @@ impl Outputs {
 
     /// Reads output for a request that another node received.
     pub async fn read_for_node(&self, request: OutputRequest) -> FromOutputReader {
-        let OutputRequest { domain, workflow_id, run_id, activity_id, scheduled_event_id, stream, from, wait } = request;
+        let OutputRequest { domain, workflow_id, run_id, activity_id, scheduled_event_id, stream, from, wait } =
+            request;
         let run = (HeadKey::new(&*domain, &*workflow_id), run_id);
         let range = OutputRange { activity_id, scheduled_event_id, stream, from };
         match self.read_here(&run, &range, Instant::now() + wait.min(FORWARD_WAIT)).await {

@@ -168,13 +168,7 @@ struct Follower {
 }
 
 /// Returns a stream with one message per chunk, until the activity ends or the service stops.
-async fn follow(
-    front: Front,
-    caller: Caller,
-    at: RunRef,
-    range: OutputRange,
-    last: Option<(u64, u64)>,
-) -> Answer {
+async fn follow(front: Front, caller: Caller, at: RunRef, range: OutputRange, last: Option<(u64, u64)>) -> Answer {
     let range = match last {
         Some((stream, offset)) => OutputRange { stream: Some(stream), from: offset.saturating_add(1), ..range },
         None => range,

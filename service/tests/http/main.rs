@@ -57,6 +57,7 @@ mod nodes;
 mod one_run;
 mod openapi;
 mod operators;
+mod output;
 mod pause;
 mod progress;
 mod queries;
