@@ -363,13 +363,29 @@ impl Outputs {
             Some(activity) if activity.activity_id == range.activity_id => None,
             Some(_) => return Err(not_kept(range)),
             // A reader that names the event has usually waited for the first chunk.
-            None if range.scheduled_event_id.is_some() => {
+            None if range.scheduled_event_id.is_some() && self.is_scheduled(loaded, &run.0, id, range).await? => {
                 Some(self.end_of(loaded, &run.0, id).await?.ok_or_else(|| not_kept(range))?)
             }
             None => return Err(not_kept(range)),
         };
         let (run_id, scheduled_event_id, chunks) = (run.1, id, Vec::new());
         Ok(OutputPage { run_id, scheduled_event_id, stream: None, first: 0, chunks, next: 0, end })
+    }
+
+    /// Returns true if this event has scheduled the activity whose output is read.
+    async fn is_scheduled(
+        &self,
+        loaded: &StoredRun,
+        key: &HeadKey,
+        id: EventId,
+        range: &OutputRange,
+    ) -> Result<bool, Refusal> {
+        let Some(after) = id.checked_sub(1).filter(|_| id <= loaded.run().last_event_id) else { return Ok(false) };
+        let (limit, leaves_payloads_out) = (1, true);
+        let only = EventRange { after, limit, leaves_payloads_out, ..EventRange::default() };
+        let events = self.reader.read_page(key, loaded, &only).await?.events;
+        let kind = events.first().map(|event| &event.kind);
+        Ok(matches!(kind, Some(EventKind::ActivityScheduled(it)) if it.activity_id == range.activity_id))
     }
 
     /// Finds the event that ended an activity: an event of the activity, or the event that closed the run.

@@ -371,20 +371,15 @@ async fn output_is_appended_and_read_at_any_node_until_its_node_leaves() {
     };
     append(&at_one, 0).await;
     append(&at_two, 1).await;
-    for client in [&at_one, &at_two] {
+    for (number, client) in [&at_one, &at_two].into_iter().enumerate() {
         let page = client.activity_output("w", "a", &OutputPosition::default(), None).await.unwrap();
-        assert_eq!(page.chunks.len(), 2);
+        assert_eq!(page.chunks.len(), 2 + number);
         let after = OutputPosition::after(&page);
         let following = client.activity_output("w", "a", &after, Some(PATIENCE));
         let (page, _) = tokio::join!(following, append(&at_two, u32::try_from(page.next).unwrap()));
         assert_eq!(page.unwrap().chunks.len(), 1);
-        client.append_output("x", &AppendOutput::default()).await.unwrap_err();
         let other = client.activity_output("w", "b", &OutputPosition::default(), None).await.unwrap_err();
         assert_eq!(other.code(), Some("output-not-kept"));
-        assert_eq!(client.activity_output("w", "a", &after, None).await.unwrap().first, 0);
-        append(&at_one, 3).await;
-        let rest = client.activity_output("w", "a", &OutputPosition { from: 3, ..after }, None).await.unwrap();
-        assert!(!rest.chunks.is_empty() && rest.next <= 5, "{rest:?}");
     }
     let (home, left, at_left) = if one.render_metrics().contains("baton_activity_outputs 1\n") {
         (&one, &two, &at_two)

@@ -34,6 +34,7 @@ SWF protocol the same limits apply, with the exceptions in [SWF protocol](#swf-p
 pub const SECTIONS: &[Section] = &[
     connections::CONNECTIONS,
     requests::BODIES,
+    requests::OUTPUT,
     requests::LOAD,
     requests::PAGES,
     runs::FIELDS,
