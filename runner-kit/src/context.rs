@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::output::Output;
+use crate::output::OutputSender;
 
 /// Context of an activity: its identity, heartbeats, output and cancellation. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct ActivityContext {
     pub(crate) last_details: Option<Payload>,
     pub(crate) details: Arc<watch::Sender<Option<Payload>>>,
     pub(crate) canceled: watch::Receiver<bool>,
-    pub(crate) output: Arc<Output>,
+    pub(crate) output: Arc<OutputSender>,
 }
 
 impl ActivityContext {

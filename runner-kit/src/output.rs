@@ -31,7 +31,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const FLUSH_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
-struct Queue {
+struct OutputQueue {
     chunks: VecDeque<Payload>,
     bytes: usize,
     /// Number of the first chunk in the queue, counted from the start of the attempt.
@@ -42,12 +42,12 @@ struct Queue {
 
 /// Chunks that wait to be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
-    queue: Mutex<Queue>,
+pub(crate) struct OutputSender {
+    queue: Mutex<OutputQueue>,
     appended: Notify,
 }
 
-impl Queue {
+impl OutputQueue {
     fn drop_first(&mut self) {
         if let Some(chunk) = self.chunks.pop_front() {
             self.bytes -= chunk.len();
@@ -68,8 +68,8 @@ impl Queue {
     }
 }
 
-impl Output {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl OutputSender {
+    fn queue(&self) -> MutexGuard<'_, OutputQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,12 @@ impl Output {
 }
 
 /// Sends output while an activity runs.
-pub(crate) async fn send(output: &Output, client: &Client, token: &str, cancel: &watch::Sender<bool>) -> Infallible {
+pub(crate) async fn send(
+    output: &OutputSender,
+    client: &Client,
+    token: &str,
+    cancel: &watch::Sender<bool>,
+) -> Infallible {
     loop {
         output.appended.notified().await;
         // Boxed, because an activity without output must not reserve space for requests.
@@ -131,7 +136,7 @@ pub(crate) async fn send(output: &Output, client: &Client, token: &str, cancel: 
     }
 }
 
-async fn send_all(output: &Output, client: &Client, token: &str, cancel: &watch::Sender<bool>) {
+async fn send_all(output: &OutputSender, client: &Client, token: &str, cancel: &watch::Sender<bool>) {
     loop {
         let began = Instant::now();
         match output.send(client, token, cancel).in_current_span().await {
@@ -147,7 +152,7 @@ async fn send_all(output: &Output, client: &Client, token: &str, cancel: &watch:
 
 /// Sends the remaining output of an activity that has ended. If a request was waiting for its response at the end, its
 /// chunks are sent again, and the service recognizes them by their numbers.
-pub(crate) async fn flush(output: &Output, client: &Client, token: &str, cancel: &watch::Sender<bool>) {
+pub(crate) async fn flush(output: &OutputSender, client: &Client, token: &str, cancel: &watch::Sender<bool>) {
     if output.queue().chunks.is_empty() {
         return;
     }

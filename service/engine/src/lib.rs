@@ -13,7 +13,6 @@ mod batches;
 mod commit;
 mod lists;
 mod nodes;
-mod outputs;
 mod registry;
 mod riders;
 mod run;
@@ -38,8 +37,9 @@ pub use base::admission::open_runs::SwfQuotas;
 pub use base::clock::{CLOCK_AHEAD_MAX, CLOCK_MOVED_MIN, Clock, ClockMove, ClockStanding, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
-    Admitted, Deletion, EventRange, HistoryPage, PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion,
-    Started, TurnWait, Unpolled, WasImported, WasReset,
+    Admitted, AppendedOutput, Deletion, EventRange, HistoryPage, OutputChunk, OutputEnd, OutputPage, OutputRange,
+    PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, TurnWait, Unpolled, WasImported,
+    WasReset,
 };
 pub use base::list_settings;
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
@@ -61,8 +61,6 @@ pub use nodes::messages::{
     ListName, Offer, OutputRequest, PassedAnswer, Peers, RejectedUpdate, StrayAnswer,
 };
 pub use nodes::{Node, Nodes};
-pub use outputs::memory::{OUTPUT_ACTIVITY_BYTES_MAX, OutputChunk, OutputEnd};
-pub use outputs::{AppendedOutput, OutputPage, OutputRange, Outputs};
 pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX, SecretKeeper};
 pub use registry::{DEFAULT_DOMAIN, Domain, Registry, TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 pub use riders::query::{QueryReply, QueryRequest};
@@ -70,6 +68,8 @@ pub use riders::task::RequestReply;
 pub use riders::update::{UpdateProgress, UpdateRequest};
 pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
+pub use tasks::outputs::Outputs;
+pub use tasks::outputs::memory::OUTPUT_ACTIVITY_BYTES_MAX;
 pub use tasks::slots::{EXCHANGE_BYTES_MAX, Slots};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
 pub use time::guard::{Doubt, Guard};
@@ -138,7 +138,7 @@ pub struct Engine {
     riders: Arc<riders::waiting::Riders>,
     request_reply: Arc<riders::task::RequestReply>,
     tasks: Arc<tasks::Tasks>,
-    outputs: Arc<outputs::Outputs>,
+    outputs: Arc<tasks::outputs::Outputs>,
     schedules: Arc<schedules::Scheduler>,
     batches: Arc<batches::Batches>,
     views: Arc<views::Views>,
@@ -175,6 +175,7 @@ impl Engine {
         engine.lists.restore_limits().await?;
         engine.sweep.start_sweeping();
         engine.secrets.start_reading(&engine.background);
+        engine.outputs.start_expiring();
         Ok(engine)
     }
 
@@ -279,9 +280,9 @@ impl Engine {
             runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, watchers, mint,
             background
         ]);
-        let outputs = part!(outputs::Outputs [
+        let outputs = part!(tasks::outputs::Outputs [
             lookup, reader, store, lists, nodes, watchers, mint, ids, clock, metrics, background
-        ] memory: std::sync::Mutex::new(outputs::memory::OutputMemory::new(settings.output_bytes)),
+        ] memory: std::sync::Mutex::new(tasks::outputs::memory::OutputMemory::new(settings.output_bytes)),
             waiting: std::sync::Mutex::default());
         let schedules = part!(schedules::Scheduler [
             runs, commands, store, registry, marks, agenda, ids, clock, metrics
@@ -291,7 +292,7 @@ impl Engine {
         ] busy: batches::BusyBatches::default());
         let repair = part!(time::repair::DeadlineRepair [runs, lookup, store, nodes, guard, clock]);
         let sweep = part!(time::sweep::Sweeper [
-            runs, lists, schedules, batches, outputs, store, limits, nodes, agenda, watchers, guard, clock, metrics,
+            runs, lists, schedules, batches, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background
         ] rescans: AtomicU32::new(0));
         Self {

@@ -27,7 +27,6 @@ use crate::base::watch::Watchers;
 use crate::batches::Batches;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
-use crate::outputs::Outputs;
 use crate::run::runs::Runs;
 use crate::schedules::Scheduler;
 use crate::time::guard::{Guard, WATCH_EVERY};
@@ -58,7 +57,7 @@ const ERROR_WAIT: Duration = Duration::from_secs(1);
 /// meantime.
 const TAKE_OVER_ERROR_WAIT: Duration = Duration::from_millis(200);
 
-/// Interval at which expired runs and expired output of activities are deleted. Our choice.
+/// Interval at which expired runs are deleted. Our choice.
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 
 /// Number of expired runs that are deleted with one request to the store. Our choice.
@@ -70,7 +69,6 @@ pub(crate) struct Sweeper {
     pub(crate) lists: Arc<TaskLists>,
     pub(crate) schedules: Arc<Scheduler>,
     pub(crate) batches: Arc<Batches>,
-    pub(crate) outputs: Arc<Outputs>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: store::Limits,
     pub(crate) nodes: Arc<Nodes>,
@@ -319,7 +317,6 @@ impl Sweeper {
                     Err(error) => tracing::warn!(%error, "expired runs could not be deleted"),
                 }
             }
-            self.outputs.expire().await;
             tokio::time::sleep(EXPIRE_EVERY).await;
         }
     }

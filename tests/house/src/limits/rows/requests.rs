@@ -156,7 +156,7 @@ pub(super) const OUTPUT: Section = Section {
         Row {
             what: "Output that is kept, with 128 bytes per chunk and 1 KiB per activity",
             per: "activity",
-            constant: "service/engine/src/outputs/memory.rs OUTPUT_ACTIVITY_BYTES_MAX",
+            constant: "service/engine/src/tasks/outputs/memory.rs OUTPUT_ACTIVITY_BYTES_MAX",
             unit: Unit::Bytes,
             beyond: "the oldest chunks are dropped; readers get a `gap`",
             tried_in: "service/tests/http/output.rs",
@@ -166,7 +166,7 @@ pub(super) const OUTPUT: Section = Section {
         Row {
             what: "Divisor of the memory for output; the quotient is the output of a domain",
             per: "domain",
-            constant: "service/engine/src/outputs/memory.rs DOMAIN_PART",
+            constant: "service/engine/src/tasks/outputs/memory.rs DOMAIN_PART",
             beyond: "ended output of the domain is dropped, then as for an activity; 429 `output-limit-exceeded` if \
                      there is still no room",
             tried_in: "service/tests/http/output.rs",
@@ -176,7 +176,7 @@ pub(super) const OUTPUT: Section = Section {
         Row {
             what: "Time for which output is kept after the end of its activity",
             per: "activity",
-            constant: "service/engine/src/outputs/memory.rs KEPT_FOR",
+            constant: "service/engine/src/tasks/outputs/memory.rs KEPT_FOR",
             unit: Unit::Time,
             beyond: "404 `output-not-kept`",
             tried_in: "service/tests/http/output.rs",

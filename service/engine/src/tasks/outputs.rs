@@ -12,11 +12,9 @@ use std::time::Duration;
 
 use history::admit::{HeldState, check_output_chunk, held, held_state};
 use history::{EventId, EventKind, Fault, Payload};
-use serde::{Deserialize, Serialize};
 use store::{HeadKey, Store};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::base::admission::count_waiting;
 use crate::base::background::Background;
@@ -28,9 +26,11 @@ use crate::commit::read::RunReader;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
 use crate::nodes::messages::{ForwardedOutput, FromOutputReader, FromOutputWriter, OutputRequest};
-use crate::outputs::memory::{NewOutput, NotAppended, OutputChunk, OutputEnd, OutputMemory, RunOf};
 use crate::run::lookup::RunLookup;
-use crate::{ActivityToken, Clock, EventRange, Metrics, Refusal, RunRef};
+use crate::tasks::outputs::memory::{NewOutput, NotAppended, OutputMemory, RunOf};
+use crate::{
+    ActivityToken, AppendedOutput, Clock, EventRange, Metrics, OutputEnd, OutputPage, OutputRange, Refusal, RunRef,
+};
 
 /// Maximum time for which another node waits for new output before it responds. Our choice: short enough to notice soon
 /// that another node has become the home of the run.
@@ -41,55 +41,12 @@ const FORWARD_WAIT: Duration = Duration::from_secs(10);
 const END_PAGES_MAX: usize = 16;
 const END_PAGE_EVENTS: usize = 100;
 
+/// Interval at which output that is no longer kept is removed. Our choice: short compared to the time for which output
+/// is kept.
+const EXPIRE_EVERY: Duration = Duration::from_secs(30);
+
 /// Address of a stream.
 type StreamOf = (RunOf, EventId);
-
-/// Selection of output to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutputRange {
-    /// Activity id.
-    pub activity_id: String,
-    /// ActivityScheduled event of the activity. If `None`, the newest activity with this id.
-    pub scheduled_event_id: Option<EventId>,
-    /// Stream that the caller has read before. If the stream was lost, the request fails.
-    pub stream: Option<u64>,
-    /// Offset of the first chunk.
-    pub from: u64,
-}
-
-/// Chunks of an activity's output.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OutputPage {
-    /// Run of the activity.
-    pub run_id: Uuid,
-    /// ActivityScheduled event of the activity.
-    pub scheduled_event_id: EventId,
-    /// Identifies the stream; `None` if the activity has appended nothing.
-    pub stream: Option<u64>,
-    /// Offset of the oldest chunk that is kept, or of the next chunk if none is kept.
-    pub first: u64,
-    /// Chunks, oldest first.
-    pub chunks: Vec<OutputChunk>,
-    /// Offset from which to continue.
-    pub next: u64,
-    /// Present if the activity has ended and no chunk follows this page.
-    pub end: Option<OutputEnd>,
-}
-
-/// Result of appending output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppendedOutput {
-    /// Identifies the stream.
-    pub stream: u64,
-    /// Offset of the next chunk.
-    pub next: u64,
-    /// True if the activity should stop.
-    pub cancel_requested: bool,
-    /// True if an operator has paused the activity or its run.
-    pub paused: bool,
-}
 
 /// Output of activities at this node.
 pub struct Outputs {
@@ -414,8 +371,22 @@ impl Outputs {
         Ok(closing)
     }
 
+    /// Starts the background task that removes output. It ends when the engine shuts down.
+    pub(crate) fn start_expiring(self: &Arc<Self>) {
+        let outputs = Arc::clone(self);
+        self.background.keep("removing output of activities", move || {
+            let outputs = Arc::clone(&outputs);
+            Box::pin(async move {
+                loop {
+                    tokio::time::sleep(EXPIRE_EVERY).await;
+                    outputs.expire().await;
+                }
+            })
+        });
+    }
+
     /// Removes output that is no longer kept, and notices activities that have ended.
-    pub(crate) async fn expire(&self) {
+    async fn expire(&self) {
         self.memory().expire(Instant::now());
         let due = self.memory().take_unchecked(Instant::now());
         for (run, id) in due {

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{EventId, Payload, Timestamp};
-use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::time::Instant;
 use uuid::Uuid;
+
+use crate::{OutputChunk, OutputEnd};
 
 /// Time for which output can be read after the end of its activity. Our choice: long enough to look at a failure.
 pub(crate) const KEPT_FOR: Duration = Duration::from_hours(1);
@@ -40,30 +41,6 @@ const PAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// Run of an activity.
 pub(crate) type RunOf = (HeadKey, Uuid);
-
-/// A piece of the output of an activity.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OutputChunk {
-    /// Position in the stream: 0, 1, 2, …
-    pub offset: u64,
-    /// Attempt of the activity that appended the chunk.
-    pub attempt: u32,
-    /// Time at which the service received the chunk.
-    pub at: Timestamp,
-    /// Text or other JSON value.
-    pub data: Payload,
-}
-
-/// The event that ended an activity. Both fields are absent if the event could not be found.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OutputEnd {
-    /// Id of the event.
-    pub event_id: Option<EventId>,
-    /// Type of the event, such as `ActivitySuccess`.
-    pub event: Option<String>,
-}
 
 /// Chunks of a stream, from an offset.
 #[derive(Debug, PartialEq)]
