@@ -318,12 +318,11 @@ impl Outputs {
         }
         let end = match open {
             Some(activity) if activity.activity_id == range.activity_id => None,
-            Some(_) => return Err(not_kept(range)),
             // A reader that names the event has usually waited for the first chunk.
             None if range.scheduled_event_id.is_some() && self.is_scheduled(loaded, &run.0, id, range).await? => {
                 Some(self.end_of(loaded, &run.0, id).await?.ok_or_else(|| not_kept(range))?)
             }
-            None => return Err(not_kept(range)),
+            Some(_) | None => return Err(not_kept(range)),
         };
         let (run_id, scheduled_event_id, chunks) = (run.1, id, Vec::new());
         Ok(OutputPage { run_id, scheduled_event_id, stream: None, first: 0, chunks, next: 0, end })
