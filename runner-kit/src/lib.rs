@@ -38,7 +38,7 @@
 //! once.
 //!
 //! With [`ActivityContext::append`], an activity shows its output to people while it runs. The output is no part of the
-//! history and is kept only for some time.
+//! history and is kept only for some time. Tests of an activity read it with [`testing::TestActivity`].
 //!
 //! The decider determines with a retry policy whether failures are retried. For a retry, the service dispatches the
 //! activity again. [`ActivityContext::attempt`] is the number of the attempt, and [`ActivityContext::last_heartbeat`]
@@ -54,6 +54,7 @@ mod context;
 mod failure;
 mod host;
 mod output;
+pub mod testing;
 
 pub use activity::{Activity, activity_fn};
 pub use async_trait::async_trait;

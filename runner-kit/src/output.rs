@@ -1,4 +1,4 @@
-//! Output of activities: a queue of chunks, and the task that sends them.
+//! Output of activities: a queue of chunks, and the loop that sends them.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -71,6 +71,11 @@ impl OutputQueue {
 impl OutputSender {
     fn queue(&self) -> MutexGuard<'_, OutputQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the chunks that are not sent.
+    pub(crate) fn chunks(&self) -> Vec<Payload> {
+        self.queue().chunks.iter().cloned().collect()
     }
 
     /// Adds a chunk.

@@ -1,6 +1,7 @@
 //! Output of activities: appending chunks, pages of chunks, and event streams.
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -206,8 +207,12 @@ impl Follower {
                 let outputs = self.front.engine().outputs();
                 match outputs.read(&self.at, &self.range, STREAM_COMMENT_EVERY).await {
                     Ok(page) => page,
-                    Err(refusal @ (Refusal::OutputNotKept { .. } | Refusal::UnknownRun { .. })) => {
-                        return Some(self.lost(refusal.into()));
+                    Err(
+                        refusal @ (Refusal::OutputNotKept { .. }
+                        | Refusal::UnknownRun { .. }
+                        | Refusal::UnknownWorkflow { .. }),
+                    ) => {
+                        return Some(self.lost(&refusal.into()));
                     }
                     Err(refusal) => {
                         tracing::debug!(%refusal, "a stream of output ended early");
@@ -226,7 +231,7 @@ impl Follower {
         Some(self.messages(page))
     }
 
-    fn lost(&mut self, refused: Refused) -> Bytes {
+    fn lost(&mut self, refused: &Refused) -> Bytes {
         self.is_over = true;
         let mut text = String::new();
         message(&mut text, None, "lost", &refused.problem());
@@ -268,10 +273,10 @@ impl Follower {
 
 /// Adds a message to the text of an event stream.
 fn message(text: &mut String, id: Option<String>, event: &str, data: &impl Serialize) {
-    // All bodies have a JSON form. Line breaks occur only between its tokens.
+    // All bodies have a JSON form. Line breaks occur only between its tokens. Writing to a string cannot fail.
     let data = serde_json::to_string(data).unwrap_or_default().replace(['\r', '\n'], " ");
     if let Some(id) = id {
-        text.push_str(&format!("id: {id}\n"));
+        let _ = writeln!(text, "id: {id}");
     }
-    text.push_str(&format!("event: {event}\ndata: {data}\n\n"));
+    let _ = write!(text, "event: {event}\ndata: {data}\n\n");
 }

@@ -80,7 +80,8 @@ impl Messages {
                 let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
                 let found = field("event: ")
                     .map(|event| (field("id: "), event, serde_json::from_str(&field("data: ").unwrap()).unwrap()));
-                self.text = rest.to_owned();
+                let rest = rest.to_owned();
+                self.text = rest;
                 match found {
                     Some(message) => return Some(message),
                     None => continue,
@@ -262,14 +263,14 @@ async fn an_activity_keeps_its_newest_mib_and_readers_learn_the_gap() {
         append(&api, &path, json!([half])).await;
     }
     let page = api.get(OUTPUT).await.json(200);
-    let first = page["first"].as_u64().unwrap();
-    assert!(first as usize > many / 2 && (first as usize) < many / 2 + 3, "{first}");
-    assert_eq!(offsets(&page)[0], first);
+    let first = usize::try_from(page["first"].as_u64().unwrap()).unwrap();
+    assert!(first > many / 2 && first < many / 2 + 3, "{first}");
+    assert_eq!(offsets(&page)[0], page["first"].as_u64().unwrap());
     assert!(api.engine.render_metrics().contains(&format!("baton_activity_output_chunks_dropped_total {first}\n")));
     api.post(&path.replace("output", "success"), &json!({})).await.json(200);
     let messages = messages.rest().await;
     assert_eq!((messages[0].1.as_str(), &messages[0].2), ("gap", &json!({ "from": 0, "first": first })));
-    assert_eq!(messages.len(), many - first as usize + 2);
+    assert_eq!(messages.len(), many - first + 2);
 }
 
 #[tokio::test]
