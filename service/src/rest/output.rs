@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use client::body;
@@ -75,7 +75,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Follows {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        if !wants_stream(parts) || parts.method == Method::HEAD {
+        if !wants_stream(parts) {
             return Ok(Self::No);
         }
         let header = HeaderName::from_static("last-event-id");
