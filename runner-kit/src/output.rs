@@ -27,6 +27,9 @@ const SEND_EVERY: Duration = Duration::from_millis(100);
 /// Delay after a request that has failed. Our choice.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Error code of the service if the output of other activities leaves no room.
+const NO_ROOM: &str = "output-limit-exceeded";
+
 /// Maximum time after the end of an activity for which its answer waits until the output is sent. Our choice.
 const FLUSH_WAIT: Duration = Duration::from_secs(5);
 
@@ -166,6 +169,10 @@ pub(crate) async fn flush(output: &OutputSender, client: &Client, token: &str, c
             match output.send(client, token, cancel).await {
                 Ok(true) => {}
                 Ok(false) => return,
+                Err(error) if error.code() == Some(NO_ROOM) => {
+                    tracing::warn!("the last output of an activity was not sent: the service has no room for it");
+                    return;
+                }
                 Err(_) => tokio::time::sleep(RETRY_AFTER).await,
             }
         }

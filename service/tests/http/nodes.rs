@@ -388,10 +388,15 @@ async fn output_is_appended_and_read_at_any_node_until_its_node_leaves() {
     };
     assert!(left.render_metrics().contains("baton_activity_outputs 0\n"), "one node keeps the output");
     let page = at_left.activity_output("w", "a", &OutputPosition::default(), None).await.unwrap();
+    let stream = format!("{}/v1/domains/default/workflows/w/activities/a/output?from=3", at_left.url());
+    let follow = reqwest::Client::new().get(stream).header("accept", "text/event-stream").bearer_auth(SECRET);
+    let following = follow.timeout(PATIENCE).send().await.unwrap();
     home.begin_shutdown();
-    while left.nodes().alive().len() > 1 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let messages = following.text().await.unwrap();
+    assert!(messages.contains("event: chunk\n") && !messages.contains("event: gap\n"), "{messages}");
+    let lost = messages.split("event: lost\n").nth(1).expect("the last message");
+    assert!(lost.contains("output-not-kept"), "{messages}");
+    assert_eq!(left.nodes().alive().len(), 1);
     let lost = at_left.activity_output("w", "a", &OutputPosition::after(&page), None).await.unwrap_err();
     assert_eq!(lost.code(), Some("output-not-kept"));
     // The activity continues, and its next output is kept by the other node.

@@ -36,6 +36,10 @@ use crate::{
 /// that another node has become the home of the run.
 const FORWARD_WAIT: Duration = Duration::from_secs(10);
 
+/// Delay before the next request to a node that has ended the wait of a request early. Our choice: the node is stopping,
+/// and another node becomes the home of the run within seconds.
+const NEXT_REQUEST_DELAY: Duration = Duration::from_millis(250);
+
 /// Maximum number of pages of the history that are read to find the event that ended an activity, and the number of
 /// events of such a page. Our choice: the event is usually among the newest.
 const END_PAGES_MAX: usize = 16;
@@ -168,7 +172,7 @@ impl Outputs {
         let loaded = match self.lookup.look_up(&run_ref(&run)).await {
             Ok(loaded) => loaded,
             // The run was deleted.
-            Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {
+            Err(Refusal::UnknownDomain { .. } | Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {
                 return Err(Fault::ActivityClosed.into());
             }
             Err(refusal) => return Err(refusal),
@@ -200,7 +204,8 @@ impl Outputs {
         let run_id = self.lookup.look_up(at).await?.run().started.run_id;
         let run = (key, run_id);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let began = Instant::now();
+            let left = deadline.saturating_duration_since(began);
             // After each wait, this node checks whether another node has become the home of the run.
             let wait = if self.nodes.is_shared() { left.min(FORWARD_WAIT) } else { left };
             let page = match self.home(&run.0) {
@@ -210,6 +215,10 @@ impl Outputs {
             let has_news = !page.chunks.is_empty() || page.first > range.from || page.end.is_some();
             if has_news || Instant::now() >= deadline || self.background.is_stopping() {
                 return Ok(page);
+            }
+            if began.elapsed() < wait {
+                // The other node is stopping.
+                tokio::time::sleep_until(deadline.min(Instant::now() + NEXT_REQUEST_DELAY)).await;
             }
         }
     }
