@@ -42,8 +42,8 @@ impl ActivityContext {
         }
     }
 
-    /// Appends a chunk to the output of the activity: a text, or another value that is serialized as JSON, of at most 64
-    /// KiB. Readers follow the output while the activity runs, for example with `baton activity output --follow`.
+    /// Appends a chunk to the output of the activity: a text, or another value that is serialized as JSON, of at most
+    /// 64 KiB. Readers follow the output while the activity runs, for example with `baton activity output --follow`.
     ///
     /// The host sends the output in the background, and waits at most 5 seconds for it before it answers the activity.
     /// Output is no part of the history: the service keeps the newest mebibyte in memory, until an hour after the
