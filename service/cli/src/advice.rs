@@ -151,8 +151,8 @@ fn of_runs(code: &str) -> Option<&'static str> {
             "`baton workflow show` lists the open activities, and `baton history` shows how the others ended"
         }
         "output-not-kept" => {
-            "`baton workflow show` lists the open activities; output is kept in memory, until an hour after the activity \
-                has ended"
+            "`baton workflow show` lists the open activities; output is kept in memory, until an hour after the \
+                activity has ended"
         }
         "activity-not-retryable" => "`baton workflow show` shows the state of its open activities",
         "invalid-reset-point" => "choose one of these events with --at",

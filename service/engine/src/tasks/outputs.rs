@@ -36,8 +36,8 @@ use crate::{
 /// that another node has become the home of the run.
 const FORWARD_WAIT: Duration = Duration::from_secs(10);
 
-/// Delay before the next request to a node that has ended the wait of a request early. Our choice: the node is stopping,
-/// and another node becomes the home of the run within seconds.
+/// Delay before the next request to a node that has ended the wait of a request early. Our choice: the node is
+/// stopping, and another node becomes the home of the run within seconds.
 const NEXT_REQUEST_DELAY: Duration = Duration::from_millis(250);
 
 /// Maximum number of pages of the history that are read to find the event that ended an activity, and the number of
