@@ -69,6 +69,7 @@ mod domains;
 mod exchange;
 mod moved;
 mod operate;
+mod output;
 mod queries;
 mod readiness;
 mod schedules;
@@ -84,6 +85,7 @@ pub use domains::*;
 pub use exchange::*;
 pub use moved::*;
 pub use operate::*;
+pub use output::*;
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, TaskQuery, UNKNOWN_QUERY};
 pub use readiness::*;
 pub use schedules::{

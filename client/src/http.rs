@@ -5,6 +5,7 @@ mod batches;
 mod domains;
 mod moved;
 mod operate;
+mod output;
 mod schedules;
 mod task_lists;
 mod types;
@@ -28,6 +29,7 @@ use crate::unpolled::UnpolledLists;
 use crate::{Error, TraceContext};
 
 pub use operate::ActivityOperation;
+pub use output::OutputPosition;
 pub use task_lists::TaskListKind;
 pub use types::{RegisteredKind, TypeDefaults};
 pub(crate) use workflows::push_page;

@@ -19,7 +19,9 @@ mod updates;
 
 pub use error::Error;
 pub use history::TraceContext;
-pub use http::{Access, ActivityOperation, Client, Filter, Order, Page, RegisteredKind, TaskListKind, TypeDefaults};
+pub use http::{
+    Access, ActivityOperation, Client, Filter, Order, OutputPosition, Page, RegisteredKind, TaskListKind, TypeDefaults,
+};
 pub use queries::{QueryResponse, Tag, Watch, Watched};
 pub use retry::{Patience, Waits};
 pub use tls::{ClientCertificate, TlsProblem};

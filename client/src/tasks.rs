@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::body::{
-    ActivityTask, Answered, CancelActivity, CompleteTurn, DeciderTask, FailActivity, FailTurn, Heartbeat,
-    HeartbeatResult, History, PollActivity, PollDecider, SucceedActivity, Warning,
+    ActivityTask, Answered, AppendOutput, AppendedOutput, CancelActivity, CompleteTurn, DeciderTask, FailActivity,
+    FailTurn, Heartbeat, HeartbeatResult, History, PollActivity, PollDecider, SucceedActivity, Warning,
 };
 use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
@@ -222,6 +222,17 @@ impl Client {
         let url = self.service_url(&format!("activity-tasks/{token}/heartbeat"));
         let body = to_bytes(&Heartbeat { details })?;
         let (_, bytes) = self.send_once(Method::POST, &url, Some(body), wait, None).await?;
+        self.read(&bytes)
+    }
+
+    /// Appends output to an activity. Sends one request; with a `sequence`, it can be repeated.
+    ///
+    /// # Errors
+    ///
+    /// As for [`heartbeat`](Self::heartbeat), and `output-limit-exceeded` if there is no room for the output.
+    pub async fn append_output(&self, token: &str, output: &AppendOutput) -> Result<AppendedOutput, Error> {
+        let url = self.service_url(&format!("activity-tasks/{token}/output"));
+        let (_, bytes) = self.send_once(Method::POST, &url, Some(to_bytes(output)?), None, None).await?;
         self.read(&bytes)
     }
 

@@ -51,6 +51,8 @@ async fn main() -> anyhow::Result<()> {
 
 async fn work(context: ActivityContext, operation: Operation) -> Result<(), ActivityFailure> {
     println!("{:<8} {:<8} to {}", operation.host, context.activity_id, operation.version);
+    // `baton activity output` shows this while the activity runs, and for an hour after its end.
+    context.append(&format!("{} is updated to {}", operation.host, operation.version));
     tokio::time::sleep(Duration::from_millis(300)).await;
     Ok(())
 }

@@ -30,7 +30,7 @@ pub use crate::rules::update::{may_update, may_update_in, speculative_turn, star
 pub use crate::rules::workflow::{Starting, is_cancel_request, may_start, starting};
 pub use crate::validate::{
     activity_defaults as check_activity_defaults, name as check_name, operator as check_operator,
-    payload as check_payload, poll as check_poll, type_name as check_type,
+    output_chunk as check_output_chunk, payload as check_payload, poll as check_poll, type_name as check_type,
     workflow_defaults as check_workflow_defaults,
 };
 

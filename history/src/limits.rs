@@ -244,6 +244,14 @@ pub const UPDATE_RESULTS_MAX: usize = UPDATES_PER_TURN_MAX + OPEN_UPDATES_MAX;
 /// at once.
 pub const QUERY_RESULTS_MAX: usize = 1_000;
 
+/// Maximum size of a chunk of an activity's output in bytes of JSON. Chosen: a quarter of a payload, because chunks are
+/// kept in the memory of a node.
+pub const OUTPUT_CHUNK_BYTES_MAX: usize = 64 * 1024;
+
+/// Maximum number of chunks in one request that appends output. Chosen: enough to send the lines that a program prints
+/// in a second.
+pub const OUTPUT_CHUNKS_MAX: usize = 1_000;
+
 /// Maximum number of query names in a decider's list of the queries that it knows. A decider sends the list with its
 /// answer to an unknown query. Further names are dropped. Chosen: a decider usually knows tens of queries.
 pub const KNOWN_QUERIES_MAX: usize = 1_000;

@@ -205,6 +205,15 @@ pub fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {
     size(field, payload, limits::PAYLOAD_BYTES_MAX)
 }
 
+/// Checks the size of a chunk of an activity's output. `index` is its position in the request.
+///
+/// # Errors
+///
+/// [`Fault::TooLarge`].
+pub fn output_chunk(index: usize, chunk: &Payload) -> Result<(), Fault> {
+    size(&format!("chunks[{index}]"), Some(chunk), limits::OUTPUT_CHUNK_BYTES_MAX)
+}
+
 pub(crate) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Fault> {
     match payload.map(Payload::len) {
         Some(found) if found > max => Err(Fault::TooLarge { field: field.to_owned(), found, max, unit: Unit::Bytes }),

@@ -1,4 +1,4 @@
-//! The context of an activity: its identity, heartbeats and cancellation.
+//! The context of an activity: its identity, heartbeats, output and cancellation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// Context of an activity: its identity, heartbeats and cancellation. Cheap to clone.
+use crate::output::OutputSender;
+
+/// Context of an activity: its identity, heartbeats, output and cancellation. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ActivityContext {
     /// Workflow id.
@@ -27,6 +29,7 @@ pub struct ActivityContext {
     pub(crate) last_details: Option<Payload>,
     pub(crate) details: Arc<watch::Sender<Option<Payload>>>,
     pub(crate) canceled: watch::Receiver<bool>,
+    pub(crate) output: Arc<OutputSender>,
 }
 
 impl ActivityContext {
@@ -36,6 +39,26 @@ impl ActivityContext {
     pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) {
         if let Ok(details) = Payload::of(details) {
             self.details.send_replace(Some(details));
+        }
+    }
+
+    /// Appends a chunk to the output of the activity: a text, or another value that is serialized as JSON, of at most
+    /// 64 KiB. Readers follow the output while the activity runs, for example with `baton activity output --follow`.
+    ///
+    /// The host sends the output in the background, and waits at most 5 seconds for it before it answers the activity.
+    /// Output is no part of the history: the service keeps the newest mebibyte in memory, until an hour after the
+    /// activity has ended. A chunk that is too large or cannot be serialized is dropped.
+    ///
+    /// ```
+    /// # fn copy(context: &baton_runner_kit::ActivityContext) {
+    /// context.append("copied table `orders`\n");
+    /// context.append(&serde_json::json!({ "table": "orders", "rows": 2_000 }));
+    /// # }
+    /// ```
+    pub fn append<T: Serialize + ?Sized>(&self, chunk: &T) {
+        match Payload::of(chunk) {
+            Ok(chunk) => self.output.append(chunk),
+            Err(error) => tracing::warn!(%error, "a chunk of output is dropped: it has no JSON form"),
         }
     }
 

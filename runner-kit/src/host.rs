@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::{Activity, ActivityContext, ActivityFailure};
+use crate::{Activity, ActivityContext, ActivityFailure, output};
 
 /// Time for which the host retries the delivery of an answer if the activity has no start-to-close timeout.
 const ANSWER_WAIT: Duration = Duration::from_secs(300);
@@ -211,6 +211,7 @@ impl Works<ActivityKind> for ActivityWorker {
             details: Arc::new(watch::Sender::new(task.heartbeat_details.clone())),
             last_details: task.heartbeat_details,
             canceled,
+            output: Arc::default(),
             trace,
         };
         let outcome = match self.activities.get(&activity_type).map(Arc::clone) {
@@ -262,12 +263,14 @@ async fn run_activity(
     cancel: &watch::Sender<bool>,
 ) -> Result<Payload, ActivityFailure> {
     let heartbeats = send_heartbeats(client, token, context, cancel);
+    let sending = output::send(&context.output, client, token, cancel);
     let running = context.clone();
     let work = AssertUnwindSafe(async move { activity.run(running, input).await }.in_current_span()).catch_unwind();
     let done = if context.timeouts.heartbeat.is_none() {
         tokio::select! {
             done = work => done,
             never = heartbeats => match never {},
+            never = sending => match never {},
         }
     } else {
         // Runs in a separate task, so that heartbeats continue while the activity blocks its thread.
@@ -276,8 +279,11 @@ async fn run_activity(
         tokio::select! {
             Some(joined) = alone.join_next() => joined?,
             never = heartbeats => match never {},
+            never = sending => match never {},
         }
     };
+    // The service accepts no output after the answer.
+    output::flush(&context.output, client, token, cancel).await;
     done.unwrap_or_else(|panic| {
         let (workflow_id, activity_id) = (&*context.workflow_id, &*context.activity_id);
         let message = baton_client::shutdown::panic_message(&*panic);
@@ -378,6 +384,6 @@ mod tests {
         let size = size_of_val(&Arc::new(worker).work(serde_json::from_value(task).unwrap()));
         // The host moves this future for every activity. When it contained the future of a heartbeat, it was one and a
         // half times as large.
-        assert!(size <= 2_560, "{size}");
+        assert!(size <= 2_592, "{size}");
     }
 }

@@ -37,6 +37,9 @@
 //! Each heartbeat waits at the service until the next one is due, so that a cancel request reaches the activity at
 //! once.
 //!
+//! With [`ActivityContext::append`], an activity shows its output to people while it runs. The output is no part of the
+//! history and is kept only for some time. Tests of an activity read it with [`testing::TestActivity`].
+//!
 //! The decider determines with a retry policy whether failures are retried. For a retry, the service dispatches the
 //! activity again. [`ActivityContext::attempt`] is the number of the attempt, and [`ActivityContext::last_heartbeat`]
 //! returns the last details of an earlier attempt. [`ActivityFailure::non_retryable`] ends the retries, and
@@ -50,6 +53,8 @@ mod activity;
 mod context;
 mod failure;
 mod host;
+mod output;
+pub mod testing;
 
 pub use activity::{Activity, activity_fn};
 pub use async_trait::async_trait;

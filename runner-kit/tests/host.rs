@@ -572,3 +572,89 @@ async fn a_stopping_host_releases_the_activity_it_just_received() {
     }
     drop(held);
 }
+
+fn refused(code: &str, retryable: bool) -> Value {
+    json!({ "type": "t", "title": code, "status": 0, "detail": code, "code": code, "retryable": retryable,
+            "recorded": false, "advice": "" })
+}
+
+/// Advances the clock until the request arrives.
+async fn while_time_passes(request: impl Future<Output = Request>) -> Request {
+    let pass = async {
+        loop {
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        request = request => request,
+        () = pass => unreachable!("it never ends"),
+    }
+}
+
+/// Returns a response to appended output.
+fn kept(next: u64, cancel_requested: bool) -> Value {
+    json!({ "stream": "0000000000000001", "next": next, "cancelRequested": cancel_requested })
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_is_sent_in_order_and_before_the_answer() {
+    let proceed = Arc::new(Notify::new());
+    let waits = Arc::clone(&proceed);
+    let talk = move |context: ActivityContext, (): ()| {
+        let waits = Arc::clone(&waits);
+        async move {
+            context.append("one\n");
+            context.append(&json!({ "rows": 2 }));
+            waits.notified().await;
+            context.append("last");
+            Ok::<_, ActivityFailure>(())
+        }
+    };
+    let mut running = Running::start(|host| host.register(activity_fn("talk", talk))).await;
+    running.poll().await.answer(200, &task("a", "talk")).await;
+    let first = running.about("a", "output").await;
+    assert_eq!(first.body, json!({ "chunks": ["one\n", { "rows": 2 }], "sequence": 0 }));
+    first.answer(200, &kept(2, false)).await;
+    proceed.notify_one();
+    let last = while_time_passes(running.about("a", "output")).await;
+    // If the activity ends before the first response has arrived, all chunks are sent again with their numbers.
+    let repeated = last.body["sequence"] == 0;
+    let chunks = if repeated { json!(["one\n", { "rows": 2 }, "last"]) } else { json!(["last"]) };
+    assert_eq!(last.body, json!({ "chunks": chunks, "sequence": if repeated { 0 } else { 2 } }));
+    last.answer(200, &kept(3, false)).await;
+    running.about("a", "success").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_without_a_response_is_sent_again_with_its_number() {
+    let talk = async |context: ActivityContext, (): ()| {
+        context.append("one");
+        context.canceled().await;
+        Err::<(), _>(ActivityFailure::canceled())
+    };
+    let mut running = Running::start(|host| host.register(activity_fn("talk", talk))).await;
+    running.poll().await.answer(200, &task("a", "talk")).await;
+    running.about("a", "output").await.answer(503, &refused("unavailable", true)).await;
+    let again = while_time_passes(running.about("a", "output")).await;
+    assert_eq!(again.body, json!({ "chunks": ["one"], "sequence": 0 }));
+    // The response reports the cancel request, as the response to a heartbeat does.
+    again.answer(200, &kept(1, true)).await;
+    running.about("a", "canceled").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_output_does_not_fail_its_activity() {
+    let talk = async |context: ActivityContext, (): ()| {
+        context.append(&"x".repeat(64 * 1024));
+        context.append("one");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        context.append("two");
+        Ok::<_, ActivityFailure>(1)
+    };
+    let mut running = Running::start(|host| host.register(activity_fn("talk", talk))).await;
+    running.poll().await.answer(200, &task("a", "talk")).await;
+    let first = running.about("a", "output").await;
+    assert_eq!(first.body["chunks"], json!(["one"]), "a chunk that is too large is dropped");
+    first.answer(409, &refused("activity-closed", false)).await;
+    assert_eq!(while_time_passes(running.about("a", "success")).await.body["result"], 1);
+}

@@ -20,6 +20,14 @@ const PARTS: u64 = 12;
 /// store would write a checkpoint every few commits.
 const PART_MIN_MIB: u64 = 2;
 
+/// Maximum memory, in MiB, for the output of activities, if no control group has a limit. With a limit, it is a twelfth
+/// of the limit if that is less. Our choice: the output of at least 64 activities.
+pub(crate) const OUTPUT_MIB: u64 = 64;
+
+/// Minimum memory, in MiB, for the output of activities. Our choice: a domain may use half of it, which is the maximum
+/// output of one activity.
+const OUTPUT_MIN_MIB: u64 = 2;
+
 /// Divisor of the control group's limit. The quotient is the default limit of bytes in flight. Our choice.
 const IN_FLIGHT_PARTS: u64 = 4;
 
@@ -41,6 +49,8 @@ pub(crate) struct MemorySizes {
     pub(crate) cache: usize,
     /// Memory of the embedded store.
     pub(crate) store: usize,
+    /// Output of activities.
+    pub(crate) output: usize,
     /// Requests and responses in flight.
     pub(crate) in_flight: usize,
 }
@@ -52,7 +62,9 @@ impl MemorySizes {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let part = limit.map_or(PART_MIB * MIB, |limit| (limit / PARTS).clamp(PART_MIN_MIB * MIB, PART_MIB * MIB));
         let in_flight = limit.map_or(most, |limit| size(limit / IN_FLIGHT_PARTS).clamp(least, most));
-        Self { cache: size(part), store: size(part), in_flight }
+        let output =
+            limit.map_or(OUTPUT_MIB * MIB, |limit| (limit / PARTS).clamp(OUTPUT_MIN_MIB * MIB, OUTPUT_MIB * MIB));
+        Self { cache: size(part), store: size(part), output: size(output), in_flight }
     }
 }
 
@@ -208,5 +220,7 @@ mod tests {
         assert_eq!(sizes(Some(383)), (31, 95));
         assert_eq!(sizes(Some(384)), (32, 96));
         assert_eq!(sizes(Some(1 << 20)), (32, 256));
+        let output = |limit: Option<u64>| MemorySizes::under(limit.map(|mib| mib * MIB), in_flight).output as u64 / MIB;
+        assert_eq!([None, Some(1), Some(120), Some(1 << 20)].map(output), [64, 2, 10, 64]);
     }
 }

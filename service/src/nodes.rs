@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::access::Level;
 use crate::http::{Answer, AppState, BODY_BYTES_MAX, Json, NODE_SCHEME, Refused, Routes, TURN_BYTES_MAX, json};
 use engine::{
-    Engine, Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator, HomeReport, LentUpdate, ListName, Offer,
-    PassedAnswer, Peers, RejectedUpdate, ShowLimits, SlotReports, StrayAnswer, numbers,
+    Engine, Forwarded, ForwardedOutput, ForwardedTasks, FromNode, FromOutputReader, FromOutputWriter, FromRecorder,
+    FromValidator, HomeReport, LentUpdate, ListName, Offer, OutputRequest, PassedAnswer, Peers, RejectedUpdate,
+    ShowLimits, SlotReports, StrayAnswer, numbers,
 };
 
 /// Timeout of a call between nodes. Our choice: longer than a healthy node takes to respond.
@@ -138,6 +139,17 @@ async fn query_results(
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().deliver_answers(answer) }))
 }
 
+async fn append_output(
+    State(engine): AppState,
+    PeerMessage(output): PeerMessage<ForwardedOutput, TURN_BYTES_MAX>,
+) -> Answer {
+    Ok(json(StatusCode::OK, &engine.outputs().append_for_node(output).await))
+}
+
+async fn read_output(State(engine): AppState, PeerMessage(request): PeerMessage<OutputRequest>) -> Answer {
+    Ok(json(StatusCode::OK, &engine.outputs().read_for_node(request).await))
+}
+
 /// Returns the routes of calls between nodes.
 pub(super) fn routes() -> Routes {
     Routes::none()
@@ -152,6 +164,8 @@ pub(super) fn routes() -> Routes {
         .post("/nodes/withdraw-update", Level::Node, withdrawn)
         .post("/nodes/query-results", Level::Node, query_results)
         .post("/nodes/lost", Level::Node, lost)
+        .post("/nodes/append-output", Level::Node, append_output)
+        .post("/nodes/read-output", Level::Node, read_output)
 }
 
 /// Certificates and keys for TLS between nodes, in PEM format.
@@ -362,6 +376,16 @@ impl Peers for HttpTransport {
     async fn deliver_results(&self, node: &str, answer: &StrayAnswer) -> Result<bool, String> {
         let taken = self.call(format!("{node}/nodes/query-results"), answer).await?;
         read(&taken).map(|IsTaken { taken }| taken)
+    }
+
+    async fn append_output(&self, node: &str, output: &ForwardedOutput) -> Result<FromOutputWriter, String> {
+        let answer = self.call(format!("{node}/nodes/append-output"), output).await?;
+        read(&answer)
+    }
+
+    async fn read_output(&self, node: &str, request: &OutputRequest) -> Result<FromOutputReader, String> {
+        let answer = self.call_within(format!("{node}/nodes/read-output"), request, request.wait + PEER_WAIT).await?;
+        read(&answer)
     }
 }
 

@@ -18,6 +18,7 @@ mod limits;
 mod moved;
 mod open_activities;
 mod operate;
+mod output;
 mod pages;
 mod process;
 mod queries;

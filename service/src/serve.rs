@@ -201,14 +201,22 @@ impl Serve {
         let memory = self.memory();
         let (store, embedded) = self.open_store(memory.store).await?;
         let shipment = self.shipping.begin(embedded.as_ref()).await?;
-        let cache_bytes = memory.cache;
+        let (cache_bytes, output_bytes) = (memory.cache, memory.output);
         let node = self.node(store.limits().is_shared, address, tls.is_some())?;
         let swf_quotas = self.swf_limits.then(SwfQuotas::default);
         let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
         let exporter = self.spans.open()?;
         let spans = self.spans.export(exporter.as_ref())?;
-        let settings =
-            Settings { cache_bytes, node: node.clone(), swf_quotas, disk_reserve, spans, ..Settings::default() };
+        let node_of = node.clone();
+        let settings = Settings {
+            cache_bytes,
+            output_bytes,
+            node: node_of,
+            swf_quotas,
+            disk_reserve,
+            spans,
+            ..Settings::default()
+        };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{
-    Engine, Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator, HomeReport, LentUpdate, ListName, Offer,
-    PassedAnswer, Peers, RejectedUpdate, ShowLimits, SlotReports, StrayAnswer,
+    Engine, Forwarded, ForwardedOutput, ForwardedTasks, FromNode, FromOutputReader, FromOutputWriter, FromRecorder,
+    FromValidator, HomeReport, LentUpdate, ListName, Offer, OutputRequest, PassedAnswer, Peers, RejectedUpdate,
+    ShowLimits, SlotReports, StrayAnswer,
 };
 
 /// Maximum duration of a call, in milliseconds.
@@ -148,5 +149,17 @@ impl Peers for From {
         self.line.pass().await?;
         let is_known = self.line.node(node)?.request_reply().deliver_answers(answers.clone());
         self.line.still(node).await.map(|()| is_known)
+    }
+
+    async fn append_output(&self, node: &str, output: &ForwardedOutput) -> Result<FromOutputWriter, String> {
+        self.line.pass().await?;
+        let appended = self.line.node(node)?.outputs().append_for_node(output.clone()).await;
+        self.line.still(node).await.map(|()| appended)
+    }
+
+    async fn read_output(&self, node: &str, request: &OutputRequest) -> Result<FromOutputReader, String> {
+        self.line.pass().await?;
+        let page = self.line.node(node)?.outputs().read_for_node(request.clone()).await;
+        self.line.still(node).await.map(|()| page)
     }
 }

@@ -1,15 +1,19 @@
-//! `baton activity …`: runs of a single activity, and an operator's actions on an open activity.
+//! `baton activity …`: runs of a single activity, the output of an activity, and an operator's actions on an open
+//! activity.
 
 mod start;
 
 use clap::{Args, Subcommand};
-use client::ActivityOperation;
-use client::body::{ChangeActivity, ChangeTimeouts, CompleteActivityManually, FailActivityManually};
+use client::body::{ChangeActivity, ChangeTimeouts, CompleteActivityManually, FailActivityManually, OutputChunk};
+use client::{ActivityOperation, OutputPosition};
 use history::{Duration, RetryPolicy};
 
-use super::workflow::Hand;
-use super::{Done, Failed, print_json, read_input};
+use super::workflow::{Hand, Which};
+use super::{Done, Failed, Target, note, print_json, print_json_text, print_text, read_input};
 use start::StartActivityArgs;
+
+/// Maximum time for which one request of `--follow` waits. Source: the maximum of the service.
+const FOLLOW_WAIT: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Arguments that select one of a run's open activities, and name the operator and the reason.
 #[derive(Debug, Args)]
@@ -20,12 +24,34 @@ pub struct OpenActivity {
     activity_id: String,
 }
 
+/// Arguments of `baton activity output`.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Activity id
+    activity_id: String,
+    /// Offset of the first chunk
+    #[arg(long, value_name = "OFFSET", default_value_t = 0)]
+    from: u64,
+    /// Print new output as it is appended, until the activity ends
+    #[arg(long)]
+    follow: bool,
+    /// Print each chunk as a line of JSON in the format of the API
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum ActivityCommands {
     /// Start a run of a single activity, which needs no decider
     Start(Box<StartActivityArgs>),
     /// Start a run of a single activity, wait for its close, and print its outcome
     Execute(Box<StartActivityArgs>),
+    /// Print the output that an activity has appended while it runs, until an hour after its end
+    Output(Box<OutputArgs>),
     #[command(flatten)]
     Act(Box<ActivityAction>),
 }
@@ -131,6 +157,7 @@ impl ActivityCommands {
         let (OpenActivity { hand, activity_id }, act) = match self {
             Self::Start(args) => return args.run().await,
             Self::Execute(args) => return args.execute().await,
+            Self::Output(output) => return output.run().await,
             Self::Act(action) => action.read()?,
         };
         let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
@@ -178,5 +205,58 @@ impl ActivityAction {
                 (which, ActivityOperation::Change(ChangeActivity { task_list, timeouts, retry, identity, reason }))
             }
         })
+    }
+}
+
+impl OutputArgs {
+    async fn run(self) -> Done {
+        let client = self.target.client()?;
+        let (workflow_id, run_id) = self.which.run();
+        let mut at = OutputPosition { run_id, from: self.from, ..OutputPosition::default() };
+        let (mut attempt, mut wait) = (1, None);
+        loop {
+            let page = client.activity_output(workflow_id, &self.activity_id, &at, wait).await?;
+            let mut expected = at.from;
+            for chunk in &page.chunks {
+                note_gap(expected, chunk.offset);
+                expected = chunk.offset + 1;
+                self.print(chunk, &mut attempt)?;
+            }
+            note_gap(expected, page.next);
+            at = OutputPosition::after(&page);
+            if let Some(end) = &page.end {
+                if let Some(event) = &end.event {
+                    note(&format!("the activity has ended: {event}"));
+                }
+                return Ok(());
+            }
+            if page.chunks.is_empty() && !self.follow {
+                return Ok(());
+            }
+            wait = self.follow.then_some(FOLLOW_WAIT);
+        }
+    }
+
+    fn print(&self, chunk: &OutputChunk, attempt: &mut u32) -> Done {
+        if self.json {
+            let line = serde_json::to_string(chunk).map_err(|error| Failed::Other(1, error.to_string()))?;
+            return print_json_text(&line);
+        }
+        if chunk.attempt != *attempt {
+            *attempt = chunk.attempt;
+            note(&format!("attempt {attempt}"));
+        }
+        let Some(data) = &chunk.data else { return print_text("(hidden: the credential does not permit payloads)") };
+        match data.read::<String>() {
+            Ok(text) => print_text(text.strip_suffix('\n').unwrap_or(&text)),
+            Err(_) => print_json_text(&data.to_string()),
+        }
+    }
+}
+
+/// Reports chunks that are no longer available.
+fn note_gap(from: u64, to: u64) {
+    if to > from {
+        note(&format!("{} chunks from offset {from} are no longer available", to - from));
     }
 }

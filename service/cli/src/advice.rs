@@ -159,6 +159,10 @@ fn of_runs(code: &str) -> Option<&'static str> {
         "activity-closed" => {
             "`baton workflow show` lists the open activities, and `baton history` shows how the others ended"
         }
+        "output-not-kept" => {
+            "`baton workflow show` lists the open activities; output is kept in memory, until an hour after the \
+                activity has ended"
+        }
         "activity-not-retryable" => "`baton workflow show` shows the state of its open activities",
         "invalid-reset-point" => "choose one of these events with --at",
         "reset-not-possible" => "choose another event with --at; `baton history` lists the events",
@@ -176,6 +180,7 @@ fn of_runs(code: &str) -> Option<&'static str> {
         "open-updates-limit" => "wait until the run has completed some of them, then retry",
         "bad-token"
         | "cancel-not-requested"
+        | "output-limit-exceeded"
         | "query-task-lost"
         | "turn-completed"
         | "turn-lost"

@@ -37,8 +37,9 @@ pub use base::admission::open_runs::SwfQuotas;
 pub use base::clock::{CLOCK_AHEAD_MAX, CLOCK_MOVED_MIN, Clock, ClockMove, ClockStanding, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
-    Admitted, Deletion, EventRange, HistoryPage, PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion,
-    Started, TurnWait, Unpolled, WasImported, WasReset,
+    Admitted, AppendedOutput, Deletion, EventRange, HistoryPage, OutputChunk, OutputEnd, OutputPage, OutputRange,
+    PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, TurnWait, Unpolled, WasImported,
+    WasReset,
 };
 pub use base::list_settings;
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
@@ -57,8 +58,9 @@ pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
 pub use lists::report::{HeldTask, ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
-    Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator, LentUpdate, ListName, Offer, PassedAnswer, Peers,
-    RejectedUpdate, ShowLimits, SlotReports, StrayAnswer,
+    Forwarded, ForwardedOutput, ForwardedTasks, FromNode, FromOutputReader, FromOutputWriter, FromRecorder,
+    FromValidator, LentUpdate, ListName, Offer, OutputRequest, PassedAnswer, Peers, RejectedUpdate, ShowLimits,
+    SlotReports, StrayAnswer,
 };
 pub use nodes::{Node, Nodes};
 pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX, SecretKeeper};
@@ -68,6 +70,8 @@ pub use riders::task::RequestReply;
 pub use riders::update::{UpdateProgress, UpdateRequest};
 pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
+pub use tasks::outputs::Outputs;
+pub use tasks::outputs::memory::OUTPUT_ACTIVITY_BYTES_MAX;
 pub use tasks::slots::{EXCHANGE_BYTES_MAX, Slots};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
 pub use time::guard::{Doubt, Guard};
@@ -93,6 +97,8 @@ pub struct Settings {
     pub disk_reserve: u64,
     /// Maximum numbers of tasks that wait in memory. Tasks beyond them wait only in the store.
     pub waiting: WaitingBounds,
+    /// Maximum memory for the output of activities, in bytes.
+    pub output_bytes: usize,
     /// Destination of the spans of runs. If `None`, no spans are made.
     pub spans: Option<SpanExport>,
 }
@@ -106,6 +112,7 @@ impl Default for Settings {
             swf_quotas: None,
             disk_reserve: 0,
             waiting: WaitingBounds::default(),
+            output_bytes: 64 * 1024 * 1024,
             spans: None,
         }
     }
@@ -133,6 +140,7 @@ pub struct Engine {
     riders: Arc<riders::waiting::Riders>,
     request_reply: Arc<riders::task::RequestReply>,
     tasks: Arc<tasks::Tasks>,
+    outputs: Arc<tasks::outputs::Outputs>,
     schedules: Arc<schedules::Scheduler>,
     batches: Arc<batches::Batches>,
     views: Arc<views::Views>,
@@ -169,6 +177,7 @@ impl Engine {
         engine.lists.restore_limits().await?;
         engine.sweep.start_sweeping();
         engine.secrets.start_reading(&engine.background);
+        engine.outputs.start_expiring();
         Ok(engine)
     }
 
@@ -274,6 +283,10 @@ impl Engine {
             runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, watchers, mint,
             background
         ]);
+        let outputs = part!(tasks::outputs::Outputs [
+            lookup, reader, store, lists, nodes, watchers, mint, ids, clock, metrics, background
+        ] memory: std::sync::Mutex::new(tasks::outputs::memory::OutputMemory::new(settings.output_bytes)),
+            waiting: std::sync::Mutex::default());
         let schedules = part!(schedules::Scheduler [
             runs, commands, store, registry, marks, agenda, ids, clock, metrics
         ]);
@@ -298,6 +311,7 @@ impl Engine {
             riders,
             request_reply,
             tasks,
+            outputs,
             schedules,
             batches,
             views,
@@ -324,6 +338,11 @@ impl Engine {
     /// Polls for tasks, and answers to tasks.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks
+    }
+
+    /// Output of activities.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// Task lists.
@@ -423,6 +442,7 @@ impl Engine {
             watched_runs: self.watchers.len(),
             query_callers: self.riders.query_callers(),
             updates: self.riders.updates(),
+            outputs: self.outputs.counts(),
             lists: lists::shown::list_depths(self.lists.matching.depths()),
             limited: lists::shown::limited_uses(self.lists.matching.limited_depths()),
             node_versions: self.nodes.versions(),

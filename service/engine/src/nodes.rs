@@ -310,6 +310,13 @@ impl Nodes {
         *seen = now;
     }
 
+    /// Returns the address of the home node of a shard of the due index; `None` if it is this node.
+    pub(crate) fn other_home(&self, shard: u32) -> Option<String> {
+        let (me, _) = self.me.as_ref()?;
+        let alive = self.alive.read().expect("no code panics while it holds this lock");
+        home_of(&alive, shard).filter(|home| *home != me.address).map(str::to_owned)
+    }
+
     /// Returns for each live node the number of due-index shards of which it is the home; empty if the store is not
     /// shared.
     pub(crate) fn homes(&self, shards: u32) -> BTreeMap<String, u32> {

@@ -4,6 +4,7 @@ mod answers;
 mod elsewhere;
 mod events;
 mod heartbeat;
+pub(crate) mod outputs;
 pub(crate) mod slots;
 
 use std::future::poll_fn;

@@ -9,7 +9,7 @@ const EFFECTS: &str = "\
 In the following tables, the last column is the effect of a call:
 
 * *reads*: the call changes nothing.
-* *takes*: the call hands out a task, or extends the timeout of a task.
+* *takes*: the call hands out a task, extends the timeout of a task, or appends [output](tasks.md#output).
 * *changes*: the call changes something. Before the change, the service adds an entry to the [audit
   log](logs.md#audit-log).
 * *relays*: the call passes on a call that another node received. The other node adds the entry to its audit log.";

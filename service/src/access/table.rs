@@ -19,7 +19,7 @@ pub enum Wire {
 pub enum CallEffect {
     /// Changes nothing.
     Reads,
-    /// Takes a task, or reports a heartbeat of one. The history records the caller.
+    /// Takes a task, reports a heartbeat of one, or appends output. If an event results, it records the caller.
     Takes,
     /// Changes something. If there is an audit log, an entry is written first.
     Changes,

@@ -44,7 +44,7 @@ const STREAM_PAGE: EventRange = EventRange {
 const EVENT_ID_BEYOND: u64 = u64::MAX / 2;
 
 /// Time between two comments in an idle stream, which show the client that the connection is alive.
-const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(15);
+pub(super) const STREAM_COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 macro_rules! page_of_events {
     ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $fdoc:literal])+ $field:ident: $type:ty,)* }) => {
@@ -150,14 +150,18 @@ pub(super) enum Streamed {
     Yes { last: Option<u64> },
 }
 
+/// Returns whether the request asks for an event stream.
+pub(super) fn wants_stream(parts: &Parts) -> bool {
+    parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| {
+        value.split(',').any(|kind| kind.split(';').next().unwrap_or_default().trim() == EVENT_STREAM)
+    })
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Streamed {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        let streams = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| {
-            value.split(',').any(|kind| kind.split(';').next().unwrap_or_default().trim() == EVENT_STREAM)
-        });
-        if !streams {
+        if !wants_stream(parts) {
             return Ok(Self::No);
         }
         let header = HeaderName::from_static("last-event-id");

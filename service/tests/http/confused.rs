@@ -299,6 +299,8 @@ fn messages(run_id: &str, token: &str) -> Vec<(&'static str, Value)> {
             })),
         ),
         ("/nodes/lost", json!({ "polls": [1] })),
+        ("/nodes/append-output", json!({ "token": token, "chunks": ["x"] })),
+        ("/nodes/read-output", with(json!({ "activityId": "a", "from": 0, "wait": wait }))),
     ]
 }
 

@@ -1,14 +1,15 @@
-//! Queries between the decider kit and the client, over sockets.
+//! Queries between the decider kit and the client, and output between the runner kit and the client, over sockets.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use client::body::{CompleteTurn, PollDecider, SignalWorkflow, StartWorkflow};
-use client::{Client, Patience, Tag, Watch, Watched};
+use client::{Client, OutputPosition, Patience, Tag, Watch, Watched};
 use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{Decider, Decisions, Event, EventKind, Host, Payload, Query, QueryError, Window};
 use engine::{Engine, Settings, SystemClock};
 use history::ScheduleActivity;
+use runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 use service::api::router;
 use service::http::{Server, ServerLimits};
 use simulation::stores::fresh;
@@ -299,4 +300,45 @@ async fn a_cancel_request_reaches_the_code_of_an_activity() {
         }
     };
     tokio::time::timeout(Duration::from_secs(30), canceled).await.expect("before the next heartbeat is due");
+}
+
+#[tokio::test]
+async fn readers_follow_the_output_of_an_activity_of_the_kit() {
+    let (_engine, client) = serve().await;
+    let (begun, proceed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begins, waits) = (Arc::clone(&begun), Arc::clone(&proceed));
+    let talk = move |context: ActivityContext, (): ()| {
+        let (begins, waits) = (Arc::clone(&begins), Arc::clone(&waits));
+        async move {
+            context.append("one");
+            begins.notify_one();
+            waits.notified().await;
+            context.append(&[2]);
+            Ok::<_, ActivityFailure>(())
+        }
+    };
+    let runner = runner_kit::Host::new(client.clone(), "acts").register(activity_fn("talk", talk));
+    tokio::spawn(runner.run_until(std::future::pending()));
+    let (workflow_id, workflow_type) = ("w".to_owned(), "t".to_owned());
+    client.start(&StartWorkflow { workflow_id, workflow_type, ..StartWorkflow::default() }, None).await.unwrap();
+    let turn = client.poll_decider("default", &PollDecider::default(), PATIENCE).await.unwrap().expect("a turn");
+    let (activity_id, activity_type, task_list) = ("a".to_owned(), "talk".to_owned(), Some("acts".to_owned()));
+    let schedule = ScheduleActivity { activity_id, activity_type, task_list, ..ScheduleActivity::default() };
+    let complete = CompleteTurn { decisions: vec![schedule.into()], ..CompleteTurn::default() };
+    client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
+    begun.notified().await;
+    let (mut at, mut texts) = (OutputPosition::default(), Vec::new());
+    loop {
+        let page = client.activity_output("w", "a", &at, Some(Duration::from_secs(20))).await.unwrap();
+        texts.extend(page.chunks.iter().map(|chunk| chunk.data.as_ref().unwrap().to_string()));
+        if texts.len() == 1 {
+            proceed.notify_one();
+        }
+        at = OutputPosition::after(&page);
+        if let Some(end) = page.end {
+            assert_eq!(end.event.as_deref(), Some("ActivitySuccess"));
+            break;
+        }
+    }
+    assert_eq!(texts, ["\"one\"", "[2]"]);
 }

@@ -58,6 +58,7 @@ mod one_activity;
 mod one_run;
 mod openapi;
 mod operators;
+mod output;
 mod pause;
 mod progress;
 mod queries;

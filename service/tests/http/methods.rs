@@ -251,7 +251,7 @@ async fn head_never_waits() {
     for (path, operations) in document["paths"].as_object().unwrap() {
         let parameters = operations["get"]["parameters"].as_array().into_iter().flatten();
         if parameters.into_iter().any(|parameter| parameter["name"] == "Prefer") {
-            targets.push(path.replace("{domain}", "default").replace("{id}", "w"));
+            targets.push(path.replace("{domain}", "default").replace("{id}", "w").replace("{activity}", "a"));
         }
     }
     assert!(targets.len() >= 3, "{targets:?}");

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::body::{CompleteTurn, ListedNode, PollDecider, Rejection, StartWorkflow, UpdateResult, UpdateWorkflow};
-use client::{Access, Client, Patience};
+use client::body::{
+    AppendOutput, CompleteTurn, ListedNode, PollActivity, PollDecider, Rejection, StartWorkflow, SucceedActivity,
+    UpdateResult, UpdateWorkflow,
+};
+use client::{Access, Client, OutputPosition, Patience};
 use engine::{Engine, Node, Settings, SystemClock};
+use history::ScheduleActivity;
 use serde_json::json;
 use service::access::Wire;
 use service::access::{Credential, Credentials};
@@ -127,7 +131,7 @@ async fn calls_between_nodes_accept_no_credential() {
     let operator = Credential { name: "operator".to_owned(), secret_sha256, operator: true, ..Credential::default() };
     let guarded = router_for(Arc::clone(&engine), Credentials::new(vec![operator]).unwrap());
     let calls: Vec<_> = table().into_iter().filter(|call| call.wire == Wire::Nodes).collect();
-    assert_eq!(calls.len(), 8);
+    assert_eq!(calls.len(), 10);
     for call in calls {
         for router in [guarded.clone(), router_for(Arc::clone(&engine), Credentials::default())] {
             for shown in [format!("Bearer {SECRET}"), "Baton-Node AAAA".to_owned(), format!("Baton-Node {SECRET}")] {
@@ -376,4 +380,66 @@ async fn nodes_with_tls_reach_only_nodes_with_a_trusted_certificate() {
     }
     // No node has connected to the address without TLS.
     assert!(tokio::time::timeout(Duration::ZERO, plain.accept()).await.is_err());
+}
+
+/// Starts the activity `a` of run `w`, and returns its token.
+async fn start_activity(client: &Client) -> String {
+    start_w(client).await;
+    let turn = client.poll_decider("deciders", &PollDecider::default(), PATIENCE).await.unwrap().expect("a turn");
+    let activity_type = "do".to_owned();
+    let task_list = Some("acts".to_owned());
+    let activity = ScheduleActivity { activity_id: "a".to_owned(), activity_type, task_list, ..Default::default() };
+    let complete = CompleteTurn { decisions: vec![activity.into()], ..CompleteTurn::default() };
+    client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
+    client.poll_activity("acts", &PollActivity::default(), PATIENCE).await.unwrap().expect("an activity").token
+}
+
+#[tokio::test]
+async fn output_is_appended_and_read_at_any_node_until_its_node_leaves() {
+    let store = fresh().await;
+    let (one, at_one) = open(&store).await;
+    let (two, at_two) = open(&store).await;
+    while one.nodes().alive().len() < 2 || two.nodes().alive().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let token = start_activity(&at_one).await;
+    let append = async |client: &Client, sequence: u32| {
+        let chunks = vec![history::Payload::of(&sequence).unwrap()];
+        client.append_output(&token, &AppendOutput { chunks, sequence: Some(sequence) }).await.unwrap()
+    };
+    append(&at_one, 0).await;
+    append(&at_two, 1).await;
+    for (number, client) in [&at_one, &at_two].into_iter().enumerate() {
+        let page = client.activity_output("w", "a", &OutputPosition::default(), None).await.unwrap();
+        assert_eq!(page.chunks.len(), 2 + number);
+        let after = OutputPosition::after(&page);
+        let following = client.activity_output("w", "a", &after, Some(PATIENCE));
+        let (page, _) = tokio::join!(following, append(&at_two, u32::try_from(page.next).unwrap()));
+        assert_eq!(page.unwrap().chunks.len(), 1);
+        let other = client.activity_output("w", "b", &OutputPosition::default(), None).await.unwrap_err();
+        assert_eq!(other.code(), Some("output-not-kept"));
+    }
+    let (home, left, at_left) = if one.render_metrics().contains("baton_activity_outputs 1\n") {
+        (&one, &two, &at_two)
+    } else {
+        (&two, &one, &at_one)
+    };
+    assert!(left.render_metrics().contains("baton_activity_outputs 0\n"), "one node keeps the output");
+    let page = at_left.activity_output("w", "a", &OutputPosition::default(), None).await.unwrap();
+    let stream = format!("{}/v1/domains/default/workflows/w/activities/a/output?from=3", at_left.url());
+    let follow = reqwest::Client::new().get(stream).header("accept", "text/event-stream").bearer_auth(SECRET);
+    let following = follow.timeout(PATIENCE).send().await.unwrap();
+    home.begin_shutdown();
+    let messages = following.text().await.unwrap();
+    assert!(messages.contains("event: chunk\n") && !messages.contains("event: gap\n"), "{messages}");
+    let lost = messages.split("event: lost\n").nth(1).expect("the last message");
+    assert!(lost.contains("output-not-kept"), "{messages}");
+    assert_eq!(left.nodes().alive().len(), 1);
+    let lost = at_left.activity_output("w", "a", &OutputPosition::after(&page), None).await.unwrap_err();
+    assert_eq!(lost.code(), Some("output-not-kept"));
+    // The activity continues, and its next output is kept by the other node.
+    assert_eq!(append(at_left, u32::try_from(page.next).unwrap()).await.next, page.next + 1);
+    at_left.succeed_activity(&token, &SucceedActivity::default(), Patience::None).await.unwrap();
+    let page = at_left.activity_output("w", "a", &OutputPosition::default(), None).await.unwrap();
+    assert_eq!(page.end.unwrap().event.as_deref(), Some("ActivitySuccess"));
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use client::body::{CompleteTurn, PollDecider, QueryResult, Rejection, TerminateWorkflow, UpdateResult};
+use client::body::{
+    AppendOutput, CompleteTurn, PollActivity, PollDecider, QueryResult, Rejection, SucceedActivity, TerminateWorkflow,
+    UpdateResult,
+};
 use client::{Client, Patience};
-use history::{Decision, ScheduleActivity, StartChild};
+use history::{Decision, Payload, ScheduleActivity, StartChild};
 use serde_json::Value;
 
 use crate::start;
@@ -134,6 +137,29 @@ async fn an_operator_acts_on_activities() {
     assert_eq!(shell.run("activity set w c").0, 1, "no change is specified");
     assert_eq!(shell.run("activity set w c --heartbeat soon").0, 2);
     assert_eq!(shell.run("activity fail w c").0, 2, "a failure needs a reason");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_output_of_an_activity_is_printed_and_followed() {
+    let shell = Shell::open("output");
+    let client = shell.client();
+    client.start(&start("w"), None).await.unwrap();
+    shell.decide(vec![activity("a")]).await;
+    let task = client.poll_activity("runners", &PollActivity::default(), Duration::from_secs(20)).await.unwrap();
+    let token = task.expect("an activity").token;
+    let append = async |chunk: serde_json::Value| {
+        let output = AppendOutput { chunks: vec![Payload::of(&chunk).unwrap()], sequence: None };
+        client.append_output(&token, &output).await.unwrap();
+    };
+    append("one\ntwo\n".into()).await;
+    append(serde_json::json!({ "rows": 2 })).await;
+    append("\u{1b}[2Jred".into()).await;
+    let printed = shell.ok("activity output w a");
+    assert_eq!(printed, "one\ntwo\n{\"rows\":2}\n\\u{1b}[2Jred\n");
+    assert_eq!(shell.ok("activity output w a --from 2 --json").matches("\"offset\":2").count(), 1);
+    client.succeed_activity(&token, &SucceedActivity::default(), Patience::None).await.unwrap();
+    assert!(shell.ok("activity output w a --follow").starts_with("one\n"));
+    assert!(shell.refused("activity output w b").contains("output-not-kept"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,6 +93,14 @@ POST /v1/activity-tasks/$A/heartbeat
 
 {"details": {"done": 0.5}}
 ---
+POST /v1/activity-tasks/$A/output
+
+{"chunks": ["charging card 1\n", {"charged": 1, "of": 2}], "sequence": 0}
+---
+GET ./workflows/w/activities/a/output
+---
+GET ./workflows/w/activities/nothing/output
+---
 POST /v1/activity-tasks/$B/failure
 
 {"reason": "busy", "details": 7}

@@ -255,3 +255,74 @@ pub struct WasReset {
     /// True if an earlier request with the same idempotency key made the reset.
     pub repeated: bool,
 }
+
+/// A piece of the output of an activity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputChunk {
+    /// Position in the stream: 0, 1, 2, …
+    pub offset: u64,
+    /// Attempt of the activity that appended the chunk.
+    pub attempt: u32,
+    /// Time at which the service received the chunk.
+    pub at: Timestamp,
+    /// Text or other JSON value.
+    pub data: Payload,
+}
+
+/// The event that ended an activity. Both fields are absent if the event could not be found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputEnd {
+    /// Id of the event.
+    pub event_id: Option<EventId>,
+    /// Type of the event, such as `ActivitySuccess`.
+    pub event: Option<String>,
+}
+
+/// Selection of output to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputRange {
+    /// Activity id.
+    pub activity_id: String,
+    /// ActivityScheduled event of the activity. If `None`, the newest activity with this id.
+    pub scheduled_event_id: Option<EventId>,
+    /// Stream that the caller has read before. If the stream was lost, the request fails.
+    pub stream: Option<u64>,
+    /// Offset of the first chunk.
+    pub from: u64,
+}
+
+/// Chunks of an activity's output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputPage {
+    /// Run of the activity.
+    pub run_id: Uuid,
+    /// ActivityScheduled event of the activity.
+    pub scheduled_event_id: EventId,
+    /// Identifies the stream; `None` if the activity has appended nothing.
+    pub stream: Option<u64>,
+    /// Offset of the oldest chunk that is kept, or of the next chunk if none is kept.
+    pub first: u64,
+    /// Chunks, oldest first.
+    pub chunks: Vec<OutputChunk>,
+    /// Offset from which to continue.
+    pub next: u64,
+    /// Present if the activity has ended and no chunk follows this page.
+    pub end: Option<OutputEnd>,
+}
+
+/// Result of appending output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppendedOutput {
+    /// Identifies the stream.
+    pub stream: u64,
+    /// Offset of the next chunk.
+    pub next: u64,
+    /// True if the activity should stop.
+    pub cancel_requested: bool,
+    /// True if an operator has paused the activity or its run.
+    pub paused: bool,
+}

@@ -64,6 +64,7 @@ pub struct Metrics {
     pub(crate) updates_rejected: Counter,
     pub(crate) speculative_turns: Counter,
     pub(crate) speculative_turns_lost: Counter,
+    pub(crate) output_chunks: Counter,
     /// Actions of schedules, by outcome.
     actions: Family<[(&'static str, &'static str); 1], Counter>,
     refusals: Family<[(&'static str, &'static str); 1], Counter>,
@@ -110,6 +111,7 @@ impl Metrics {
             "speculative_turns_lost",
             "Speculative turns that were lost and whose updates were dispatched again",
         );
+        let output_chunks = counter("activity_output_chunks", "Chunks of output that activities have appended");
         let actions = Family::<[(&'static str, &'static str); 1], Counter>::default();
         for outcome in ["started", "refused", "skipped", "missed"] {
             drop(actions.get_or_create(&[("outcome", outcome)]));
@@ -162,6 +164,7 @@ impl Metrics {
             updates_rejected,
             speculative_turns,
             speculative_turns_lost,
+            output_chunks,
             actions,
             refusals,
             denied,

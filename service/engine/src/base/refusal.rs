@@ -326,6 +326,15 @@ pub enum Refusal {
     /// All callers that waited for the queries of this query task have stopped waiting.
     #[error("the queries of this task have no waiting callers anymore")]
     QueryTaskLost,
+    /// The requested output of an activity is not kept.
+    #[error("no output of activity `{activity_id}` is kept from this position")]
+    OutputNotKept {
+        /// Activity id in the request.
+        activity_id: String,
+    },
+    /// The output of other running activities leaves no room.
+    #[error("the output of running activities fills the memory for output")]
+    OutputFull,
     /// The run is open, but the request requires that it has closed.
     #[error("run {run_id} is open")]
     RunOpen {

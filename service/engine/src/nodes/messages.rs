@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use history::bounded;
-use history::limits::{AWAITING_MAX, DECISIONS_MAX, QUERY_RESULTS_MAX, UPDATE_RESULTS_MAX};
+use history::limits::{AWAITING_MAX, DECISIONS_MAX, OUTPUT_CHUNKS_MAX, QUERY_RESULTS_MAX, UPDATE_RESULTS_MAX};
 use history::{
     CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, Timestamp, UpdateAnswer,
     event::TurnList,
@@ -15,7 +15,7 @@ use serde_with::{DeserializeAs, SerializeAs, skip_serializing_none};
 use uuid::Uuid;
 
 use crate::lists::limits::home::HomeReport;
-use crate::{QueryOutcome, SeenVersion};
+use crate::{AppendedOutput, OutputPage, QueryOutcome, SeenVersion};
 
 /// Form of shared texts in messages.
 pub(crate) struct SharedText;
@@ -304,6 +304,59 @@ pub struct RejectedUpdate {
     pub(crate) details: Option<Payload>,
 }
 
+/// Output of an activity, forwarded to the node that keeps it.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForwardedOutput {
+    pub(crate) token: String,
+    #[serde(deserialize_with = "bounded::list::<OUTPUT_CHUNKS_MAX, _, _>")]
+    pub(crate) chunks: Vec<Payload>,
+    pub(crate) sequence: Option<u32>,
+}
+
+/// Reply to forwarded output.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FromOutputWriter {
+    /// The output was appended.
+    Appended(AppendedOutput),
+    /// The rules of the crate `history` do not allow the request.
+    Refused(Fault),
+    /// The output of other activities leaves no room.
+    Full,
+    /// The node could not handle the request, for this reason.
+    Failed(String),
+}
+
+/// Request for output of an activity, sent to the node that keeps it.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputRequest {
+    pub(crate) domain: String,
+    pub(crate) workflow_id: String,
+    pub(crate) run_id: Uuid,
+    pub(crate) activity_id: String,
+    pub(crate) scheduled_event_id: Option<EventId>,
+    pub(crate) stream: Option<u64>,
+    pub(crate) from: u64,
+    /// Maximum time to wait for new output.
+    pub wait: Duration,
+}
+
+/// Reply to a request for output.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FromOutputReader {
+    /// The output.
+    Page(OutputPage),
+    /// The node does not have the output.
+    NotKept,
+    /// The node could not handle the request, for this reason.
+    Failed(String),
+}
+
 /// Connection to the other nodes.
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
@@ -341,4 +394,10 @@ pub trait Peers: Send + Sync + 'static {
     /// Passes a decider's query results to the node that holds the queries. Returns true if a caller of that node
     /// waited for any of the results.
     async fn deliver_results(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
+
+    /// Forwards output of an activity to the node that keeps it.
+    async fn append_output(&self, node: &str, output: &ForwardedOutput) -> Result<FromOutputWriter, String>;
+
+    /// Requests output of an activity from the node that keeps it.
+    async fn read_output(&self, node: &str, request: &OutputRequest) -> Result<FromOutputReader, String>;
 }

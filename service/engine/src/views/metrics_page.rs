@@ -28,6 +28,8 @@ pub(crate) struct Gauges {
     pub(crate) watched_runs: usize,
     pub(crate) query_callers: usize,
     pub(crate) updates: usize,
+    /// Activities with output, bytes of their output, and chunks that were dropped to make room.
+    pub(crate) outputs: (usize, usize, u64),
     pub(crate) lists: Vec<ListDepth>,
     pub(crate) limited: Vec<LimitedUse>,
     pub(crate) node_versions: BTreeMap<String, Option<String>>,
@@ -291,6 +293,14 @@ impl Gauges {
                 self.query_callers as u64,
             ),
             ("updates_waiting", MetricKind::Gauge, "Updates waiting for a decider", self.updates as u64),
+            ("activity_outputs", MetricKind::Gauge, "Activities whose output is kept", self.outputs.0 as u64),
+            ("activity_output_bytes", MetricKind::Gauge, "Memory for the output of activities", self.outputs.1 as u64),
+            (
+                "activity_output_chunks_dropped",
+                MetricKind::Counter,
+                "Chunks of output that were dropped early to make room",
+                self.outputs.2,
+            ),
             ("store_commits", MetricKind::Counter, "Commits of the store", store.commits),
             ("store_syncs", MetricKind::Counter, "Syncs of the store", store.syncs),
             ("store_bytes_written", MetricKind::Counter, "Bytes written to the store", store.bytes_written),

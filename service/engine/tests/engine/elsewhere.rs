@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use engine::{
-    Clock as _, DeciderTask, Delivery, Engine, Forwarded, ForwardedTasks, FromNode, FromRecorder, FromValidator,
-    HomeReport, LentUpdate, ListName, Offer, PassedAnswer, Peers, Poll, RejectedUpdate, ShowLimits, SlotReports,
-    StrayAnswer, Unpolled,
+    Clock as _, DeciderTask, Delivery, Engine, Forwarded, ForwardedOutput, ForwardedTasks, FromNode, FromOutputReader,
+    FromOutputWriter, FromRecorder, FromValidator, HomeReport, LentUpdate, ListName, Offer, OutputRequest,
+    PassedAnswer, Peers, Poll, RejectedUpdate, ShowLimits, SlotReports, StrayAnswer, Unpolled,
 };
 use simulation::stores::fresh;
 use store::Store;
@@ -114,6 +114,14 @@ impl Peers for From {
 
     async fn deliver_results(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         Ok(self.line.node(node)?.request_reply().deliver_answers(said.clone()))
+    }
+
+    async fn append_output(&self, node: &str, output: &ForwardedOutput) -> Result<FromOutputWriter, String> {
+        Ok(self.line.node(node)?.outputs().append_for_node(output.clone()).await)
+    }
+
+    async fn read_output(&self, node: &str, request: &OutputRequest) -> Result<FromOutputReader, String> {
+        Ok(self.line.node(node)?.outputs().read_for_node(request.clone()).await)
     }
 }
 

@@ -3,7 +3,7 @@
 use client::body;
 
 use super::super::document::{CallTable, Doc};
-use super::super::{exchange, history, tasks};
+use super::super::{exchange, history, output, tasks};
 use super::codes::{BAD_TOKEN, NO_ACTIVITY, NO_POLLERS, NO_RUN, NO_TURN};
 use crate::access::{CallEffect as E, Level as L};
 
@@ -127,5 +127,19 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/output",
+            L::Runner,
+            E::Takes,
+            output::append,
+            Doc::of("appendOutput", "Append chunks to the output of an activity")
+                .answers::<body::AppendedOutput>(
+                    200,
+                    "The chunks are kept. `cancelRequested` tells whether the activity should stop.",
+                )
+                .refuses(400, BAD_TOKEN)
+                .refuses(409, NO_ACTIVITY)
+                .refuses(429, &["output-limit-exceeded"]),
         )
 }

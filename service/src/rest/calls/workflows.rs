@@ -3,7 +3,7 @@
 use client::body;
 
 use super::super::document::{CallTable, Doc};
-use super::super::{describe, failures, history, queries, updates, workflows};
+use super::super::{describe, failures, history, output, queries, updates, workflows};
 use super::codes::{ETAG, NO_DECIDER, NO_RUN, NO_START, NO_WRITE, QUERY_ETAG};
 use crate::access::{CallEffect as E, Level as L};
 
@@ -92,6 +92,24 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .answers_nothing(304, "At the end of the wait, the run still had the version in `If-None-Match`.")
                 .with_header("ETag", ETAG)
                 .refuses(404, NO_RUN),
+        )
+        .get(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/output",
+            L::Reader,
+            output::read,
+            Doc::of("readOutput", "Get the output of an activity, as a page or as a stream")
+                .answers::<body::ActivityOutput>(
+                    200,
+                    "Page of chunks; or a stream of the messages `chunk` (an OutputChunk), `gap` (chunks were lost), \
+                     `end` (an OutputEnd) and `lost` (a Problem).",
+                )
+                .or_text(history::EVENT_STREAM)
+                .answers_nothing(
+                    204,
+                    "Only for a stream: the activity has ended and the caller has all its output. Do not reconnect.",
+                )
+                .refuses(404, NO_RUN)
+                .refuses(404, &["output-not-kept"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/signals/{name}",

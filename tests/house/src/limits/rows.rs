@@ -36,6 +36,7 @@ protocol](#swf-protocol).
 pub const SECTIONS: &[Section] = &[
     connections::CONNECTIONS,
     requests::BODIES,
+    requests::OUTPUT,
     requests::LOAD,
     requests::PAGES,
     runs::FIELDS,

@@ -127,6 +127,15 @@ impl Refusal {
                 "history-mismatch",
                 "compare the two histories; if the existing run is the wrong one, delete it and import again",
             ),
+            Self::OutputNotKept { .. } => row(
+                404,
+                "output-not-kept",
+                "correct the activity id, or read from the start; a node keeps output in memory, until an hour after \
+                 the activity has ended",
+            ),
+            Self::OutputFull => {
+                row(429, "output-limit-exceeded", "continue without this output, or retry after a moment").retryable()
+            }
             Self::QueryTaskLost => row(409, "query-task-lost", "drop your answer and poll again"),
             Self::QueryFailed { .. } => row(422, "query-failed", "see `reason` and `message`; the run is not affected"),
             Self::UpdateRejected { .. } => row(422, "update-rejected", "see `reason`; nothing is recorded"),

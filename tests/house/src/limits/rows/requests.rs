@@ -132,6 +132,65 @@ pub(super) const BODIES: Section = Section {
          the response."],
 };
 
+pub(super) const OUTPUT: Section = Section {
+    title: "Output of activities",
+    rows: &[
+        Row {
+            what: "Chunk of output",
+            per: "request",
+            constant: "history/src/limits.rs OUTPUT_CHUNK_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/output.rs",
+            test: "a_chunk_over_64_kib_is_refused",
+            ..ROW
+        },
+        Row {
+            what: "Chunks of output",
+            per: "request",
+            constant: "history/src/limits.rs OUTPUT_CHUNKS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/output.rs",
+            test: "more_than_1000_chunks_in_a_request_are_refused",
+            ..ROW
+        },
+        Row {
+            what: "Output that is kept, with 128 bytes per chunk and 1 KiB per activity",
+            per: "activity",
+            constant: "service/engine/src/tasks/outputs/memory.rs OUTPUT_ACTIVITY_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "the oldest chunks are dropped; readers get a `gap`",
+            tried_in: "service/tests/http/output.rs",
+            test: "an_activity_keeps_its_newest_mib_and_readers_learn_the_gap",
+            ..ROW
+        },
+        Row {
+            what: "Divisor of the memory for output; the quotient is the output of a domain",
+            per: "domain",
+            constant: "service/engine/src/tasks/outputs/memory.rs DOMAIN_PART",
+            beyond: "ended output of the domain is dropped, then as for an activity; 429 `output-limit-exceeded` if \
+                     there is still no room",
+            tried_in: "service/tests/http/output.rs",
+            test: "a_domain_fills_half_and_drops_ended_output_first",
+            ..ROW
+        },
+        Row {
+            what: "Time for which output is kept after the end of its activity",
+            per: "activity",
+            constant: "service/engine/src/tasks/outputs/memory.rs KEPT_FOR",
+            unit: Unit::Time,
+            beyond: "404 `output-not-kept`",
+            tried_in: "service/tests/http/output.rs",
+            test: "output_is_kept_for_an_hour_after_the_activity",
+            ..ROW
+        },
+    ],
+    notes: &[
+        "A node keeps output in memory only. It is lost if the node stops, or if another node becomes responsible \
+              for the run.",
+    ],
+};
+
 pub(super) const LOAD: Section = Section {
     title: "Load",
     rows: &[
@@ -222,6 +281,17 @@ pub(super) const LOAD: Section = Section {
             tried_in: "service/src/memory.rs",
             test: "sizes_grow_with_the_limit_up_to_those_without_one",
             partly: "the size is tried, not the eviction",
+            ..ROW
+        },
+        Row {
+            what: "Memory for the output of activities",
+            per: "process",
+            constant: "service/src/memory.rs OUTPUT_MIB",
+            unit: Unit::Mebibytes,
+            beyond: "ended output is dropped, then the oldest chunks of the activity that appends",
+            tried_in: "service/src/memory.rs",
+            test: "sizes_grow_with_the_limit_up_to_those_without_one",
+            partly: "the size is tried, not the dropping",
             ..ROW
         },
         Row {
