@@ -6,6 +6,7 @@ pub(super) mod background;
 pub(super) mod clock;
 pub(super) mod disk;
 pub(super) mod forms;
+pub(crate) mod list_reports;
 pub mod list_settings;
 pub(super) mod metrics;
 pub(super) mod notices;

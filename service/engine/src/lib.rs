@@ -41,6 +41,7 @@ pub use base::forms::{
     PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, TurnWait, Unpolled, WasImported,
     WasReset,
 };
+pub use base::list_reports::{Behind, HomeReport, LimitHold, LimitScope, LimitUse, TaskReport};
 pub use base::list_settings;
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;
@@ -51,12 +52,10 @@ pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
 pub use base::watch::news::DomainWatch;
 pub use batches::{BatchRow, BatchView, Batches, DryRun, NewBatch, status_query};
 pub use lists::hand_out::TaskLists;
-pub use lists::limits::home::HomeReport;
-pub use lists::limits::limiter::{Behind, LimitHold, LimitScope, LimitUse};
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::{Poll, SLOTS_MAX};
-pub use lists::report::{HeldTask, ListReport, ReportPage, TaskReport};
+pub use lists::report::{HeldTask, ListReport, ReportPage};
 pub use nodes::messages::{
     Forwarded, ForwardedOutput, ForwardedTasks, FromNode, FromOutputReader, FromOutputWriter, FromRecorder,
     FromValidator, LentUpdate, ListName, Offer, OutputRequest, PassedAnswer, Peers, RejectedUpdate, ShowLimits,

@@ -18,9 +18,10 @@ use task_list::dispatch::ListGate;
 pub(crate) use task_list::dispatch::{Departure, Leaving, LeavingNode, Stays, ToHome, ToNode, ToPoll, ToWaiting};
 use task_list::keys::PlaceOnList;
 
+use crate::base::list_reports::{Behind, LimitHold};
 use crate::base::list_settings::DomainLists;
 use crate::lists::grant::Grant;
-use crate::lists::limits::limiter::{Behind, Freed, LimitHold, Limiter, UncheckedSlot};
+use crate::lists::limits::limiter::{Freed, Limiter, UncheckedSlot};
 use crate::lists::limits::permit::{Permit, ReturnedSlots, SlotKey, TaskSlot};
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 

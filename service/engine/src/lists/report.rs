@@ -5,19 +5,15 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use history::{EventId, LAMBDA_LIST, Run, Timestamp};
-use serde::{Deserialize, Serialize};
 use store::HeadKey;
 use tokio::time::Instant;
-use uuid::Uuid;
 
+use crate::base::list_reports::{Behind, HomeReport, LimitHold, LimitUse, TaskReport};
 use crate::base::list_settings::ListSettings;
 use crate::lists::backlog::waiting;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::limits::home::HomeReport;
-use crate::lists::limits::limiter::{Behind, LimitHold, LimitUse};
 use crate::lists::pollers::PollerReport;
 use crate::lists::{ListKey, Side, WaitingTask};
-use crate::nodes::messages::SharedText;
 use crate::{Refusal, RunRef};
 
 /// Maximum number of lists examined in each of the node's tables of lists. Our choice: equal to the maximum size of
@@ -29,29 +25,6 @@ pub(crate) const TASKS_LISTED_MAX: usize = 100;
 
 /// Maximum number of concurrency keys of a list that are shown. Our choice: one screen.
 pub(crate) const KEYS_SHOWN_MAX: usize = 50;
-
-/// A task that waits in memory.
-#[serde_with::serde_as]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskReport {
-    /// Workflow id of the task.
-    #[serde_as(as = "SharedText")]
-    pub workflow_id: Arc<str>,
-    /// Run id of the task.
-    pub run_id: Uuid,
-    /// Id of the event that created the task.
-    pub scheduled_event_id: EventId,
-    /// Priority of the task. Tasks with a higher priority are taken first.
-    pub priority: i32,
-    /// Time when the task began to wait, if known.
-    pub since: Option<Timestamp>,
-    /// Concurrency key of the task.
-    #[serde_as(as = "Option<SharedText>")]
-    pub concurrency_key: Option<Arc<str>>,
-    /// Limits that hold the task back; none if it only waits for a poller.
-    pub behind: Vec<Behind>,
-}
 
 /// A waiting task of a run that limits hold back.
 #[derive(Debug, Clone, PartialEq, Eq)]

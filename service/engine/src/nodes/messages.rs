@@ -1,6 +1,5 @@
 //! Messages between nodes, and the replies to them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,27 +9,12 @@ use history::{
     CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, Timestamp, UpdateAnswer,
     event::TurnList,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_with::{DeserializeAs, SerializeAs, skip_serializing_none};
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
-use crate::lists::limits::home::HomeReport;
+use crate::base::list_reports::HomeReport;
 use crate::{AppendedOutput, OutputPage, QueryOutcome, SeenVersion};
-
-/// Form of shared texts in messages.
-pub(crate) struct SharedText;
-
-impl SerializeAs<Arc<str>> for SharedText {
-    fn serialize_as<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(text)
-    }
-}
-
-impl<'de> DeserializeAs<'de, Arc<str>> for SharedText {
-    fn deserialize_as<D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
-        String::deserialize(deserializer).map(Arc::from)
-    }
-}
 
 /// Identifies a task list in messages between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

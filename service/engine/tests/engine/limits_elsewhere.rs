@@ -181,7 +181,7 @@ async fn another_node_takes_over_from_a_vanished_home_node() {
     home.engine.begin_shutdown();
     line.nodes.lock().unwrap().retain(|_, engine| !Arc::ptr_eq(engine, &home.engine));
     // The tasks that the vanished node had in memory, and the tasks that run, are found in the store.
-    pass(&two, TAKEN_OVER_WITHIN + 4).await;
+    pass(&two, 12).await;
     for node in [&two, &three] {
         assert!(take(node).await.is_none(), "two tasks run still");
     }
@@ -192,6 +192,21 @@ async fn another_node_takes_over_from_a_vanished_home_node() {
     complete(&three, of_home).await;
     assert!(take(&two).await.is_some());
     complete(&three, next).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn limited_tasks_start_within_eight_seconds_after_their_home_node_vanished() {
+    let ([home, two, three], line) = limited(2).await;
+    start(&two, 0..1).await;
+    let polling = poll(&three, 60);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    complete(&three, polling.await.unwrap().unwrap()).await;
+    home.engine.begin_shutdown();
+    line.nodes.lock().unwrap().retain(|_, engine| !Arc::ptr_eq(engine, &home.engine));
+    let (began, polling) = (Instant::now(), poll(&three, 60));
+    start(&two, 1..2).await;
+    complete(&three, polling.await.unwrap().expect("the list continues")).await;
+    assert!(began.elapsed() <= Duration::from_secs(TAKEN_OVER_WITHIN), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,21 +18,20 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use history::Timestamp;
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::base::list_reports::{HomeReport, LimitHold};
 use crate::base::list_settings::DomainLists;
 use crate::commit::StoredRun;
 use crate::lists::ListKey;
 use crate::lists::backlog::running;
 use crate::lists::elsewhere::OFFER_PAUSE;
 use crate::lists::hand_out::TaskLists;
-use crate::lists::limits::limiter::{Behind, LimitHold, LimitUse, UncheckedSlot};
+use crate::lists::limits::limiter::UncheckedSlot;
 use crate::lists::limits::permit::TaskSlot;
 use crate::lists::matching::ToHome;
-use crate::lists::report::{KEYS_SHOWN_MAX, TASKS_LISTED_MAX, TaskReport};
+use crate::lists::report::{KEYS_SHOWN_MAX, TASKS_LISTED_MAX};
 use crate::nodes::messages::{
     FORWARDED_MAX, ForwardedTasks, SLOT_REPORTS_MAX, ShowLimits, ShownList, SlotNews, SlotReport, SlotReports,
 };
@@ -113,22 +112,6 @@ impl HomeLine {
             }
         }
     }
-}
-
-/// State of a limited list at the home node of its limits.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HomeReport {
-    pub(crate) waiting: usize,
-    pub(crate) has_more: bool,
-    pub(crate) oldest_since: Option<Timestamp>,
-    pub(crate) is_counting: bool,
-    pub(crate) uses: Vec<LimitUse>,
-    pub(crate) behind: Vec<Behind>,
-    /// The next tasks of the list, if they were requested.
-    pub(crate) next: Vec<TaskReport>,
-    /// Reasons why no task with the requested key may start.
-    pub(crate) holds: Vec<LimitHold>,
 }
 
 /// Work of a node that is not the home node.
@@ -429,7 +412,8 @@ impl TaskLists {
         match answer {
             Ok(reports) if reports.len() == lists.len() => reports,
             answer => {
-                tracing::debug!(?answer, domain, "the home node of limits did not report about its lists");
+                let error = answer.err();
+                tracing::debug!(error, domain, "the home node of limits did not report about its lists");
                 let unknown =
                     HomeReport { is_counting: true, holds: vec![LimitHold::Counting], ..HomeReport::default() };
                 vec![unknown; lists.len()]

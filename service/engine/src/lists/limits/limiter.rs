@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::EventId;
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::base::list_reports::{LimitHold, LimitScope, LimitUse};
 use crate::base::list_settings::{DomainLists, ListSettings, StartRate, TaskLimits};
 use crate::lists::limits::permit::{SlotKey, TaskSlot};
 use crate::lists::{ListKey, Side};
-use crate::nodes::messages::SharedText;
 
 /// Time for which a list whose tasks were just counted starts none beyond its rate: its burst may have been used before
 /// a restart. Our choice: the unit of the rate.
@@ -33,88 +32,6 @@ const FIRST_CHECK_AFTER: Duration = Duration::from_secs(60);
 
 /// Maximum time between two such reads. Our choice: a read per hour costs nothing compared with a task that long.
 const CHECK_AFTER_MAX: Duration = Duration::from_secs(3_600);
-
-/// What a limit applies to.
-#[serde_with::serde_as]
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum LimitScope {
-    /// All tasks of the list.
-    List,
-    /// The tasks of the list with this concurrency key.
-    Key(#[serde_as(as = "SharedText")] Arc<str>),
-    /// All tasks of the lists of this group.
-    Group(#[serde_as(as = "SharedText")] Arc<str>),
-}
-
-/// Reason why a limited list hands out no task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum LimitHold {
-    /// The list is paused.
-    Paused,
-    /// The service is still counting the running tasks of the list. With several nodes, also if the home node of the
-    /// list's limits is not known to be alive.
-    Counting,
-    /// As many tasks run as may run at once.
-    Running {
-        /// What the limit applies to.
-        scope: LimitScope,
-        /// Number of running tasks, including those that are about to start.
-        running: u32,
-        /// Maximum number of running tasks.
-        max: u32,
-    },
-    /// As many tasks have started as the rate allows.
-    Rate {
-        /// What the limit applies to.
-        scope: LimitScope,
-        /// Rate of starts.
-        rate: StartRate,
-        /// Time when the next task may start.
-        #[serde(with = "from_now")]
-        until: Instant,
-    },
-}
-
-/// Times in messages between nodes, in milliseconds from now.
-mod from_now {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tokio::time::Instant;
-
-    pub(super) fn serialize<S: Serializer>(at: &Instant, serializer: S) -> Result<S::Ok, S::Error> {
-        let millis = at.saturating_duration_since(Instant::now()).as_millis();
-        u64::try_from(millis).unwrap_or(u64::MAX).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Instant, D::Error> {
-        let (now, millis) = (Instant::now(), u64::deserialize(deserializer)?);
-        Ok(now.checked_add(Duration::from_millis(millis)).unwrap_or(now))
-    }
-}
-
-/// A limit that holds tasks back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Behind {
-    /// Reason why no task starts.
-    pub hold: LimitHold,
-    /// Of a task, the number of tasks that are taken before it under this limit. Of a list, the number of waiting tasks
-    /// that the limit holds back.
-    pub tasks: usize,
-}
-
-impl LimitHold {
-    /// Returns true if only tasks with one key are held back.
-    pub(crate) fn is_of_key(&self) -> bool {
-        match self {
-            Self::Paused | Self::Counting => false,
-            Self::Running { scope, .. } | Self::Rate { scope, .. } => matches!(scope, LimitScope::Key(_)),
-        }
-    }
-}
 
 /// Rate of starts as a time: each start moves the time forward by the average pause between two starts. A start is
 /// allowed while the time is at most a burst ahead of the clock.
@@ -288,18 +205,6 @@ pub(crate) struct Limiter {
     wakes: BTreeSet<(Instant, ListKey)>,
     /// Notified when the next of these times is earlier than before.
     pub(crate) wakes_earlier: Arc<Notify>,
-}
-
-/// Number of slots and limits of one scope, for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LimitUse {
-    /// What the limits apply to.
-    pub scope: LimitScope,
-    /// Limits.
-    pub limits: TaskLimits,
-    /// Number of running tasks, including those that are about to start.
-    pub running: u32,
 }
 
 impl Limiter {

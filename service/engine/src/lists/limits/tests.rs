@@ -8,8 +8,8 @@ use store::HeadKey;
 use tokio::time::{Instant, advance};
 use uuid::Uuid;
 
+use crate::base::list_reports::{LimitHold, LimitScope};
 use crate::base::list_settings::{DomainLists, KeySettings, ListPause, ListSettings, ListSide, StartRate, TaskLimits};
-use crate::lists::limits::limiter::{LimitHold, LimitScope};
 use crate::lists::limits::permit::TaskSlot;
 use crate::lists::matching::{Leaving, Matching, Offered, PollResult, Stays, ToHome, ToPoll, ToWaiting, WaitingBounds};
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingTask};

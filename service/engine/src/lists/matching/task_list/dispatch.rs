@@ -19,8 +19,9 @@ use std::sync::{Arc, MutexGuard};
 
 use tokio::time::Instant;
 
+use crate::base::list_reports::LimitHold;
 use crate::lists::grant::RiderKind;
-use crate::lists::limits::limiter::{LimitHold, Limiter};
+use crate::lists::limits::limiter::Limiter;
 use crate::lists::limits::permit::{Permit, ReturnedSlots, TaskSlot};
 use crate::lists::matching::task_list::TaskList;
 use crate::lists::matching::task_list::keys::{Key, MayStart, PlaceOnList};
