@@ -197,11 +197,11 @@ answers! {
     }
     /// Origin of a run that began with a copy of another run's history.
     BranchedFrom {
-        /// Run id of the other run.
+        /// Run id of the run whose history was copied.
         run_id: Uuid,
-        /// Event id of the last event that was copied from the history of the other run.
+        /// Event id of the last copied event.
         event_id: EventId,
-        /// Workflow id of the other run; absent if both runs have the same workflow id.
+        /// Workflow id of the run whose history was copied; absent if both runs have the same workflow id.
         workflow_id: Option<String>,
     }
     /// Pause of a run.

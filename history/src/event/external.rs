@@ -60,7 +60,7 @@ pub struct ExternalSignalScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSignalDelivered {
-    /// Workflow id of the other run.
+    /// Workflow id of the run that received the signal.
     #[n(0)]
     pub workflow_id: String,
     /// Run id of the run that received the signal.
@@ -78,7 +78,7 @@ pub struct ExternalSignalDelivered {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSignalFailed {
-    /// Workflow id of the other run.
+    /// Workflow id of the run to which the signal was addressed.
     #[n(0)]
     pub workflow_id: String,
     /// Cause, for programs.
@@ -126,7 +126,7 @@ pub struct ExternalCancelScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCancelDelivered {
-    /// Workflow id of the other run.
+    /// Workflow id of the run that received the cancel request.
     #[n(0)]
     pub workflow_id: String,
     /// Run id of the run that received the cancel request.
@@ -144,7 +144,7 @@ pub struct ExternalCancelDelivered {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCancelFailed {
-    /// Workflow id of the other run.
+    /// Workflow id of the run to which the cancel request was addressed.
     #[n(0)]
     pub workflow_id: String,
     /// Cause, for programs.

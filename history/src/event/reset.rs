@@ -24,7 +24,7 @@ pub struct WorkflowReset {
     /// Workflow id of the run whose history was copied, if it differs from the workflow id of this run.
     #[n(2)]
     pub workflow_id: Option<String>,
-    /// Treatment of signals and cancel requests that the other run received after `eventId`.
+    /// Treatment of signals and cancel requests that the run `runId` received after the event `eventId`.
     #[n(3)]
     pub signals: LaterSignals,
     /// Identity of the operator.
