@@ -241,12 +241,11 @@ answers! {
         /// first limit or pause. No task is dispatched until it has counted them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         counting: bool,
-        /// Use of the list's limits: of the list, of its group, and of the keys with the most running tasks, at most
-        /// 50.
+        /// Use of the list's limits: of the list, of its group, and of the 50 keys with the most running tasks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uses: Vec<LimitUse>,
-        /// Limits that hold waiting tasks back: of the list, of its group, and of the keys with the most waiting tasks,
-        /// at most 50.
+        /// Limits that hold waiting tasks back: of the list, of its group, and of the 50 keys with the most waiting
+        /// tasks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<HeldBack>,
     }
