@@ -171,7 +171,8 @@ answers! {
         max: Option<u32>,
         /// Rate at which tasks start; only for `rate`.
         rate: Option<StartRate>,
-        /// Number of waiting tasks before this one under the limit; only in the description of a task list.
+        /// Number of waiting tasks that come before this task and to which the limit also applies. Present only in the
+        /// description of a task list.
         ahead: Option<u64>,
     }
     /// Limits that the lists of a group share.
