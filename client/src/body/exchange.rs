@@ -23,7 +23,8 @@ bodies! {@request
         /// from 0.
         #[serde(default)]
         max_tasks: u32,
-        /// Slots that have not received a turn yet. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
+        /// Numbers of the slots for which no turn has arrived yet. Send them instead of `maxTasks` if you repeat an
+        /// exchange and some of its turns have already arrived. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -45,8 +46,9 @@ bodies! {@request
         /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
-        /// turns again that it started for `slots` in earlier attempts.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. Send 2 or more to repeat an exchange whose
+        /// response was lost or incomplete. If an earlier attempt started a turn for one of the requested slots, the
+        /// service then sends this turn again.
         attempt: Option<u32>,
         /// Workflow id of the only run whose tasks the exchange returns, as for a poll.
         workflow_id: Option<String>,
@@ -75,7 +77,8 @@ bodies! {@request
         /// numbered from 0.
         #[serde(default)]
         max_tasks: u32,
-        /// Slots that have not received an activity yet. Replaces `maxTasks` if `attempt` is more than 1. At most 256.
+        /// Numbers of the slots for which no activity has arrived yet. Send them instead of `maxTasks` if you repeat an
+        /// exchange and some of its activities have already arrived. At most 256.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -88,8 +91,9 @@ bodies! {@request
         /// Unique id of this exchange. With this id the exchange can be repeated if its response is lost. At most 256
         /// characters.
         poll_id: Option<String>,
-        /// Number of this attempt of the exchange, 1 to 32; 1 by default. If it is more than 1, the service sends the
-        /// activities again that it started for `slots` in earlier attempts.
+        /// Number of this attempt of the exchange, 1 to 32; 1 by default. Send 2 or more to repeat an exchange whose
+        /// response was lost or incomplete. If an earlier attempt started an activity for one of the requested slots,
+        /// the service then sends this activity again.
         attempt: Option<u32>,
         /// Workflow id of the only run whose tasks the exchange returns, as for a poll.
         workflow_id: Option<String>,
