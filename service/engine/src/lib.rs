@@ -260,7 +260,7 @@ impl Engine {
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
-            home: lists::limits::home::HomeLine::default(),
+            home: lists::limits::home_line::HomeLine::default(),
             changing_limits: tokio::sync::Mutex::default(),
             unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());

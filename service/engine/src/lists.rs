@@ -7,6 +7,7 @@ pub(super) mod grant;
 pub(super) mod hand_out;
 pub(super) mod in_flight;
 pub(super) mod limits;
+pub(super) mod list_key;
 pub(super) mod lost;
 pub(super) mod matching;
 pub(super) mod offers;
@@ -29,49 +30,9 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::base::notices::NoticeList;
 use crate::lists::grant::{Grant, RiderKind};
-use crate::lists::limits::permit::Permit;
-
-/// Kind of task on a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Side {
-    Decider,
-    Activity,
-}
-
-impl Side {
-    pub(crate) fn of(is_decider: bool) -> Self {
-        if is_decider { Self::Decider } else { Self::Activity }
-    }
-
-    /// Returns the label value in metrics.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Decider => "decider",
-            Self::Activity => "activity",
-        }
-    }
-}
-
-/// Identifies a task list.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ListKey {
-    pub(crate) domain: Arc<str>,
-    pub(crate) side: Side,
-    pub(crate) name: Arc<str>,
-}
-
-impl ListKey {
-    pub(crate) fn new(domain: &str, is_decider: bool, name: &str) -> Self {
-        Self { domain: domain.into(), side: Side::of(is_decider), name: name.into() }
-    }
-
-    /// Returns the list's name as it appears in the log.
-    pub(crate) fn named(&self) -> NoticeList {
-        NoticeList { domain: Arc::clone(&self.domain), side: self.side.word(), name: Arc::clone(&self.name) }
-    }
-}
+use crate::lists::limits::permit::{Permit, TaskSlot};
+pub(crate) use crate::lists::list_key::{ListKey, Side};
 
 /// A waiting task, as a hint: the task is started by a commit, which fails if another poller has already taken the
 /// task.
@@ -123,6 +84,17 @@ impl From<WaitingTask> for OnList {
 }
 
 impl WaitingTask {
+    /// Returns the place of the task under the limits of its list.
+    pub(crate) fn slot(&self, list: &ListKey) -> TaskSlot {
+        TaskSlot {
+            list: list.clone(),
+            workflow_id: Arc::clone(&self.key.workflow_id),
+            run_id: self.run_id,
+            scheduled_event_id: self.scheduled_event_id,
+            concurrency_key: self.concurrency_key.clone(),
+        }
+    }
+
     fn known(&self) -> TaskKey {
         TaskKey::Task(self.run_id, self.scheduled_event_id, self.lost)
     }

@@ -131,7 +131,7 @@ async fn calls_between_nodes_accept_no_credential() {
     let operator = Credential { name: "operator".to_owned(), secret_sha256, operator: true, ..Credential::default() };
     let guarded = router_for(Arc::clone(&engine), Credentials::new(vec![operator]).unwrap());
     let calls: Vec<_> = table().into_iter().filter(|call| call.wire == Wire::Nodes).collect();
-    assert_eq!(calls.len(), 10);
+    assert_eq!(calls.len(), 13);
     for call in calls {
         for router in [guarded.clone(), router_for(Arc::clone(&engine), Credentials::default())] {
             for shown in [format!("Bearer {SECRET}"), "Baton-Node AAAA".to_owned(), format!("Baton-Node {SECRET}")] {

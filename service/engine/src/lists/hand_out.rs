@@ -14,7 +14,7 @@ use crate::lists::backlog::Backlog;
 use crate::lists::elsewhere::Elsewhere;
 use crate::lists::grant::{Grant, TakenRiders};
 use crate::lists::in_flight::InFlight;
-use crate::lists::limits::home::HomeLine;
+use crate::lists::limits::home_line::HomeLine;
 use crate::lists::limits::permit::Permit;
 use crate::lists::matching::{Leaving, Matching, Offered};
 use crate::lists::pollers::Pollers;

@@ -10,6 +10,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod home;
+pub(crate) mod home_line;
 pub(crate) mod limiter;
 pub(crate) mod operate;
 pub(crate) mod permit;

@@ -608,7 +608,7 @@ impl Matching {
     /// Returns the permit of a task that the home node of the list's limits has permitted to start. If the task does not
     /// start, the home node is informed.
     pub(crate) fn permit_from_home(&self, list: &ListKey, task: &WaitingTask) -> Permit {
-        Permit::new(&self.returned_slots, TaskSlot::of(list, task))
+        Permit::new(&self.returned_slots, task.slot(list))
     }
 
     /// Takes a slot for a task that is not on its list.

@@ -12,13 +12,11 @@
 //!
 //! Settings are read by all nodes. A node that changes them says so in its heartbeat.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::base::list_reports::{HomeReport, LimitHold};
@@ -37,10 +35,6 @@ use crate::nodes::messages::{
 };
 use crate::{ListName, Offer, Refusal};
 
-/// Maximum number of reports that wait until the home node can be reached. Our choice: at about 500 bytes each, they take
-/// at most 10 MB. The home node does not depend on them: it also reads the runs of running tasks.
-const REPORTS_MAX: usize = 20_000;
-
 /// Pause after reports that could not be delivered. Our choice: a new home node is known after a few seconds.
 const REPORT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
@@ -57,62 +51,6 @@ const CHECKED_AT_ONCE: usize = 200;
 
 /// Number of these runs that are read concurrently. Our choice.
 const CHECKS_IN_PARALLEL: usize = 16;
-
-/// Messages to home nodes that were not sent.
-#[derive(Default)]
-pub(crate) struct HomeLine {
-    reports: Mutex<VecDeque<SlotReport>>,
-    /// Notified when a report is added.
-    news: Notify,
-    /// Lists whose tasks are being forwarded.
-    forwarded: Mutex<HashSet<ListKey>>,
-}
-
-impl HomeLine {
-    fn reports(&self) -> MutexGuard<'_, VecDeque<SlotReport>> {
-        self.reports.lock().expect("no code panics while it holds this lock")
-    }
-
-    fn forwarded(&self) -> MutexGuard<'_, HashSet<ListKey>> {
-        self.forwarded.lock().expect("no code panics while it holds this lock")
-    }
-
-    /// Queues a report for the home node of the task's list.
-    pub(crate) fn report(&self, task: &TaskSlot, news: SlotNews) {
-        let mut reports = self.reports();
-        if reports.len() >= REPORTS_MAX {
-            reports.pop_front();
-        }
-        reports.push_back(SlotReport {
-            list: (&task.list).into(),
-            workflow_id: task.workflow_id.to_string(),
-            run_id: task.run_id,
-            scheduled_event_id: task.scheduled_event_id,
-            concurrency_key: task.concurrency_key.as_deref().map(str::to_owned),
-            news,
-        });
-        self.news.notify_one();
-    }
-
-    /// Takes the reports of each domain in their order.
-    fn take(&self) -> BTreeMap<String, VecDeque<SlotReport>> {
-        let mut of_domains = BTreeMap::<String, VecDeque<SlotReport>>::new();
-        for report in self.reports().drain(..) {
-            of_domains.entry(report.list.domain.clone()).or_default().push_back(report);
-        }
-        of_domains
-    }
-
-    /// Puts reports back in front of the others.
-    fn put_back(&self, undelivered: VecDeque<SlotReport>) {
-        let mut reports = self.reports();
-        for report in undelivered.into_iter().rev() {
-            if reports.len() < REPORTS_MAX {
-                reports.push_front(report);
-            }
-        }
-    }
-}
 
 /// Work of a node that is not the home node.
 impl TaskLists {

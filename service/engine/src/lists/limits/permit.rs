@@ -7,7 +7,7 @@ use store::HeadKey;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::lists::{ListKey, WaitingTask};
+use crate::lists::list_key::ListKey;
 
 /// Identifies a task by its run and the event that scheduled it.
 pub(crate) type SlotKey = (Uuid, EventId);
@@ -24,16 +24,6 @@ pub(crate) struct TaskSlot {
 }
 
 impl TaskSlot {
-    pub(crate) fn of(list: &ListKey, task: &WaitingTask) -> Self {
-        Self {
-            list: list.clone(),
-            workflow_id: Arc::clone(&task.key.workflow_id),
-            run_id: task.run_id,
-            scheduled_event_id: task.scheduled_event_id,
-            concurrency_key: task.concurrency_key.clone(),
-        }
-    }
-
     pub(crate) fn key(&self) -> SlotKey {
         (self.run_id, self.scheduled_event_id)
     }

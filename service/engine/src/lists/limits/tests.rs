@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use crate::base::list_reports::{LimitHold, LimitScope};
 use crate::base::list_settings::{DomainLists, KeySettings, ListPause, ListSettings, ListSide, StartRate, TaskLimits};
-use crate::lists::limits::permit::TaskSlot;
 use crate::lists::matching::{Leaving, Matching, Offered, PollResult, Stays, ToHome, ToPoll, ToWaiting, WaitingBounds};
 use crate::lists::{ListKey, OnList, Side, Taker, WaitingTask};
 
@@ -64,7 +63,7 @@ fn limited(limits: TaskLimits) -> ListSettings {
 fn start(matching: &Matching, list: &ListKey) -> Result<u128, Stays> {
     let Leaving { task, permit } = matching.dispatch(list, ToPoll(&Taker::default()))?;
     let OnList::Task(task) = task else { panic!("{task:?}") };
-    matching.started(&TaskSlot::of(list, &task));
+    matching.started(&task.slot(list));
     drop(permit);
     Ok(task.run_id.as_u128())
 }
@@ -280,7 +279,7 @@ async fn running_tasks_are_counted_before_a_new_limit_lets_others_start() {
     assert_eq!(hold(start(&matching, &list())), LimitHold::Counting);
     // Run 1 ends, and run 2 starts, while they are counted. The count reads both as they were before.
     end(&matching, &list(), 1);
-    let slot = |run| TaskSlot::of(&list(), &task(run, None));
+    let slot = |run| task(run, None).slot(&list());
     matching.started(&slot(2));
     for run in [1, 2, 3] {
         matching.with_limiter(|limiter| limiter.found(1, &slot(run), Instant::now()));
@@ -360,7 +359,7 @@ async fn a_node_forgets_its_count_when_another_becomes_the_home_node() {
     let count = set_away(false).expect("the tasks that run must be counted again");
     offer(&matching, &list(), 2..=3, None);
     assert_eq!(hold(start(&matching, &list())), LimitHold::Counting);
-    let slot = TaskSlot::of(&list(), &task(1, None));
+    let slot = task(1, None).slot(&list());
     matching.with_limiter(|limiter| limiter.found(count, &slot, Instant::now()));
     matching.with_limiter(|limiter| limiter.end_counting(count, Instant::now()));
     assert!(start(&matching, &list()).is_err(), "task 1 runs");
@@ -376,7 +375,7 @@ async fn a_start_that_is_reported_after_its_end_is_found_by_reading_the_run() {
     let leaving = matching.dispatch(&list(), ToPoll(&Taker::default())).unwrap();
     leaving.permit.hand_over();
     assert_eq!(end(&matching, &list(), 1), [list()]);
-    matching.started(&TaskSlot::of(&list(), &task(1, None)));
+    matching.started(&task(1, None).slot(&list()));
     assert!(start(&matching, &list()).is_err(), "the task seems to run");
     let unchecked = matching.with_limiter(|limiter| limiter.take_unchecked(Instant::now(), 10));
     assert_eq!(unchecked.len(), 1);
@@ -394,7 +393,7 @@ async fn a_run_is_read_again_if_its_task_was_started_while_it_was_read() {
     assert!(take().is_empty(), "the other node has time to report");
     advance(Duration::from_secs(10)).await;
     let unchecked = take();
-    matching.started(&TaskSlot::of(&list(), &task(1, None)));
+    matching.started(&task(1, None).slot(&list()));
     assert_eq!(matching.checked(&unchecked[0], false), [], "it was read before the task started");
     assert!(start(&matching, &list()).is_err(), "the task runs");
 }

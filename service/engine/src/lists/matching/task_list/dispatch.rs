@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::base::list_reports::LimitHold;
 use crate::lists::grant::RiderKind;
 use crate::lists::limits::limiter::Limiter;
-use crate::lists::limits::permit::{Permit, ReturnedSlots, TaskSlot};
+use crate::lists::limits::permit::{Permit, ReturnedSlots};
 use crate::lists::matching::task_list::TaskList;
 use crate::lists::matching::task_list::keys::{Key, MayStart, PlaceOnList};
 use crate::lists::{ListKey, OnList, Poller, Taker, WaitingTask};
@@ -91,7 +91,7 @@ impl<'a> ListGate<'a> {
     /// Takes a slot for a task that leaves the list.
     fn permit(&mut self, task: &WaitingTask) -> Permit {
         let Some(limiter) = self.limiter.as_mut().filter(|_| task.lost.is_none()) else { return Permit::default() };
-        let slot = TaskSlot::of(self.list, task);
+        let slot = task.slot(self.list);
         limiter.take(&slot, Instant::now());
         Permit::new(self.returned_slots, slot)
     }
