@@ -299,6 +299,17 @@ fn messages(run_id: &str, token: &str) -> Vec<(&'static str, Value)> {
             })),
         ),
         ("/nodes/lost", json!({ "polls": [1] })),
+        ("/nodes/forward", json!({ "tasks": [offer] })),
+        (
+            "/nodes/slots",
+            json!({
+                "domain": "default",
+                "reports": [{
+                    "list": list, "workflowId": "w", "runId": run_id, "scheduledEventId": 2, "news": "started",
+                }],
+            }),
+        ),
+        ("/nodes/limits", json!({ "lists": [{ "list": list }], "withTasks": true })),
         ("/nodes/append-output", json!({ "token": token, "chunks": ["x"] })),
         ("/nodes/read-output", with(json!({ "activityId": "a", "from": 0, "wait": wait }))),
     ]

@@ -5,6 +5,7 @@ use client::body::{RunResult, StartActivity};
 use history::event::ActivityTimeouts;
 use history::{ConflictPolicy, Duration, RetryPolicy, ReusePolicy, Status, WhenExhausted};
 
+use crate::options::AlwaysJson;
 use crate::options::word;
 use crate::workflow::{EXECUTE_WAIT, NOTE_AFTER, Retry, show_result};
 use crate::{Done, Identity, Target, print_json, read_input};
@@ -63,6 +64,8 @@ pub struct StartActivityArgs {
     wait: Option<Duration>,
     #[command(flatten)]
     who: Identity,
+    #[command(flatten)]
+    _json: AlwaysJson,
     #[command(flatten)]
     target: Target,
 }
