@@ -95,9 +95,7 @@ fn key_in_file(field: &str) -> String {
 fn in_file(fault: Fault) -> String {
     let fault = match fault {
         Fault::Invalid { field, problem } => Fault::Invalid { field: key_in_file(&field), problem },
-        Fault::TooLarge { field, found, max, unit } => {
-            Fault::TooLarge { field: key_in_file(&field), found, max, unit }
-        }
+        Fault::TooLarge { field, found, max, unit } => Fault::TooLarge { field: key_in_file(&field), found, max, unit },
         fault => fault,
     };
     fault.to_string()
@@ -304,3 +302,6 @@ pub(crate) async fn store(lists: &Arc<TaskLists>, audit_log: Option<&AuditLog>) 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,6 +162,11 @@ impl Serve {
         self.audit_log.as_ref().map(open).transpose().map_err(|error| format!("--audit-log: {error}"))
     }
 
+    /// Adds the name of the configuration file to an error about its content.
+    fn in_file(&self, error: &str) -> String {
+        self.config.iter().map(|path| format!("{}: ", path.display())).chain([error.to_owned()]).collect()
+    }
+
     /// Stores the limits of task lists in the configuration, before the first task is handed out.
     async fn store_list_limits(
         &self,
@@ -170,8 +175,7 @@ impl Serve {
         audit_log: Option<&AuditLog>,
     ) -> Result<(), String> {
         let lists = engine.lists();
-        let file = self.config.iter().map(|path| format!("{}: ", path.display())).collect::<String>();
-        limits.check(lists).await.map_err(|error| format!("{file}{error}"))?;
+        limits.check(lists).await.map_err(|error| self.in_file(&error))?;
         limits.configure(lists);
         match list_limits::store(lists, audit_log).await {
             Ok(()) => Ok(()),
@@ -180,7 +184,7 @@ impl Serve {
                 tracing::error!("the limits of task lists in the configuration are not stored yet: {error}");
                 Ok(())
             }
-            Err(error @ NotStored::Refused(..)) => Err(format!("{file}limits of task lists: {error}")),
+            Err(error @ NotStored::Refused(..)) => Err(format!("limits of task lists: {error}")),
         }
     }
 
@@ -203,7 +207,7 @@ impl Serve {
         let stanzas = Stanzas { credentials: self.credentials.clone(), issuers: self.issuers.clone() };
         let credentials = Credentials::new(stanzas)?;
         let limits = self.limits()?;
-        let list_limits = self.list_limits()?;
+        let list_limits = self.list_limits().map_err(|error| self.in_file(&error))?;
         let functions = self.lambda()?;
         let by_default = ServerLimits::default().max_connections;
         let max_connections = crate::descriptors::connections(self.max_connections, by_default)?;
