@@ -20,8 +20,8 @@ fn side(name: &str, is_decider: bool) -> ListSide {
     ListSide { name: name.to_owned(), is_decider }
 }
 
-fn rate(thousandths: u32, burst: u32) -> Option<StartRate> {
-    Some(StartRate { per_second: Factor::from_thousandths(thousandths), burst })
+fn rate(thousandths: u32, burst: u32) -> StartRate {
+    StartRate { per_second: Factor::from_thousandths(thousandths), burst }
 }
 
 #[test]
@@ -35,17 +35,17 @@ fn sections_have_all_settings_of_lists_and_groups() {
     let key = |max_running, rate, weight| KeySettings { limits: TaskLimits { max_running, rate }, weight };
     let keys = [
         ("visa", key(Some(10), None, None)),
-        ("trial", key(Some(1), rate(500, 1), None)),
+        ("trial", key(Some(1), Some(rate(500, 1)), None)),
         ("gold", key(None, None, Some(3))),
     ];
     let settings = ListSettings {
-        limits: TaskLimits { max_running: Some(20), rate: rate(1_500, 9) },
-        per_key: TaskLimits { max_running: Some(2), rate: rate(500, 3) },
+        limits: TaskLimits { max_running: Some(20), rate: Some(rate(1_500, 9)) },
+        per_key: TaskLimits { max_running: Some(2), rate: Some(rate(500, 3)) },
         keys: keys.map(|(key, own)| (key.to_owned(), own)).into(),
         group: Some("bank".to_owned()),
         paused: None,
     };
-    let bank = TaskLimits { max_running: Some(30), rate: rate(10_000, 10) };
+    let bank = TaskLimits { max_running: Some(30), rate: Some(rate(10_000, 10)) };
     let shop = DomainLists {
         // A section without limits removes the limits of the list.
         lists: [(side("payments", false), settings), (side("payments", true), ListSettings::default())].into(),

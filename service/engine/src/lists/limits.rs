@@ -9,6 +9,7 @@
 //! If nodes share the store, one of them counts and decides: see [`home`].
 
 pub(crate) mod apply;
+pub(crate) mod configure;
 pub(crate) mod configured;
 pub(crate) mod home;
 pub(crate) mod limiter;
