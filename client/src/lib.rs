@@ -7,6 +7,7 @@ pub mod body;
 mod error;
 pub mod exchange;
 mod http;
+pub mod limits;
 pub mod polls;
 mod queries;
 mod retry;

@@ -1,16 +1,19 @@
-//! Reloading of the credentials and quotas of a running service when their file changes, and warnings before secrets
+//! Reloading of the credentials, quotas and limits of task lists of a running service when their file changes, and warnings before secrets
 //! expire.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::admission::QuotaLimits;
 use service::access::Credentials;
+use service::audit::AuditLog;
 use service::front::Front;
 use service::reload::{FileWatch, Why};
 
 use crate::config;
+use crate::list_limits::{self, ListLimits};
 use crate::settings::{Serve, must_be_shown};
 
 /// Name under which `/readyz`, the metrics and the log report that credentials were reloaded.
@@ -18,7 +21,7 @@ const WHAT: &str = "credentials";
 
 /// Sections of the configuration file that take effect when the file is reloaded. All others take effect at the next
 /// start.
-const READ_AGAIN: [&str; 3] = ["credentials", "issuers", "limits"];
+const READ_AGAIN: [&str; 5] = ["credentials", "issuers", "limits", "task-lists", "limit-groups"];
 
 /// Time between two checks for secrets that expire soon. Our choice. This is also the precision of the metric about
 /// secrets that expire soon.
@@ -31,7 +34,7 @@ fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
     file
 }
 
-/// State of the task that keeps the credentials and quotas of a service up to date.
+/// State of the task that keeps the credentials, quotas and configured limits of task lists of a service up to date.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
     pub(crate) files: FileWatch,
@@ -39,6 +42,8 @@ pub(crate) struct Keeper {
     pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,
     pub(crate) limits: QuotaLimits,
+    pub(crate) list_limits: ListLimits,
+    pub(crate) audit_log: Option<Arc<AuditLog>>,
     pub(crate) front: Front,
 }
 
@@ -53,7 +58,7 @@ impl Keeper {
         loop {
             tokio::select! {
                 why = self.files.changed() => {
-                    self.read_again(why, &mut rest);
+                    self.read_again(why, &mut rest).await;
                     self.warn_of_unknown_domains().await;
                 }
                 () = tokio::time::sleep(EXPIRY_CHECK_INTERVAL) => {
@@ -61,29 +66,55 @@ impl Keeper {
                     if !self.front.unknown_domains().is_empty() {
                         self.look_for_unknown_domains().await;
                     }
+                    self.store_list_limits().await;
                 }
             }
             self.warn_of_expiry(&mut told);
         }
     }
 
-    fn read_again(&mut self, why: Why, rest: &mut toml::Table) {
-        let (path, credentials, files) = (self.path.display(), &self.credentials, &mut self.files);
+    /// Reads the file and uses its content. If the file has errors, changes nothing. Returns the number of credentials
+    /// and issuers, and the settings that take effect only at the next start.
+    async fn take(&mut self) -> Result<(usize, toml::Table), String> {
+        let text = config::text(&self.path)?;
         // The whole file must be valid, even its settings that take effect only at the next start.
-        let taken = config::text(&self.path).and_then(|text| {
-            let file = config::parse_file::<Serve>(&self.path, &text)?;
-            let limits = file.limits().map_err(|error| format!("{path}: {error}"))?;
-            let stanzas = file.stanzas();
-            let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
-            must_be_shown(&stanzas.credentials, self.asks_callers).map_err(|error| format!("{path}: {error}"))?;
-            // The key files of issuers are watched before `replace` reads them, so that no change is missed.
-            files.watch(Serve::read_from(&self.path, &stanzas.issuers));
-            let count = stanzas.credentials.len() + stanzas.issuers.len();
-            credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
-            self.front.engine().quotas().replace(limits.clone());
-            self.limits = limits;
-            Ok((count, rest))
-        });
+        let file = config::parse_file::<Serve>(&self.path, &text)?;
+        let rest = without_what_is_read_again(config::parse_file(&self.path, &text)?);
+        let taken = self.take_valid(file).await;
+        taken.map(|count| (count, rest)).map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
+    async fn take_valid(&mut self, file: Serve) -> Result<usize, String> {
+        let (limits, list_limits) = (file.limits()?, file.list_limits()?);
+        let stanzas = file.stanzas();
+        must_be_shown(&stanzas.credentials, self.asks_callers)?;
+        let engine = self.front.engine();
+        list_limits.check(engine.lists()).await?;
+        // The key files of issuers are watched before `replace` reads them, so that no change is missed.
+        self.files.watch(Serve::read_from(&self.path, &stanzas.issuers));
+        let count = stanzas.credentials.len() + stanzas.issuers.len();
+        self.credentials.replace(stanzas)?;
+        engine.quotas().replace(limits.clone());
+        list_limits.configure(engine.lists());
+        for removed in self.list_limits.removed(&list_limits) {
+            tracing::warn!("a section was removed from `{}`: {removed}", self.path.display());
+        }
+        (self.limits, self.list_limits) = (limits, list_limits);
+        self.store_list_limits().await;
+        Ok(count)
+    }
+
+    /// Stores the limits of task lists that are not stored yet. If this fails, it is tried again at the next check for
+    /// expiring secrets.
+    async fn store_list_limits(&self) {
+        if let Err(error) = list_limits::store(self.front.engine().lists(), self.audit_log.as_deref()).await {
+            tracing::error!("the limits of task lists in the configuration are not stored yet: {error}");
+        }
+    }
+
+    async fn read_again(&mut self, why: Why, rest: &mut toml::Table) {
+        let taken = self.take().await;
+        let path = self.path.display();
         self.front.reloads().note(WHAT, taken.is_ok());
         match taken {
             Ok((count, found)) => {
@@ -123,6 +154,9 @@ impl Keeper {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {
             named.entry(domain.to_owned()).or_insert_with(|| "a limit".to_owned());
+        }
+        for domain in self.list_limits.domains() {
+            named.entry(domain.to_owned()).or_insert_with(|| "limits of task lists".to_owned());
         }
         if !named.is_empty() {
             match self.front.engine().registry().domains().await {

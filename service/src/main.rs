@@ -10,6 +10,7 @@ mod credentials;
 mod descriptors;
 mod dynamodb;
 mod encryption;
+mod list_limits;
 mod memory;
 mod notify;
 mod serve;

@@ -25,6 +25,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config;
 use crate::credentials::Keeper;
+use crate::list_limits::{self, ListLimits, NotStored};
 use crate::memory::{self, MemoryLimit, MemorySizes};
 use crate::notify;
 use crate::settings::{Serve, StoreKind, must_be_shown};
@@ -161,6 +162,32 @@ impl Serve {
         self.audit_log.as_ref().map(open).transpose().map_err(|error| format!("--audit-log: {error}"))
     }
 
+    /// Adds the name of the configuration file to an error about its content.
+    fn in_file(&self, error: &str) -> String {
+        self.config.iter().map(|path| format!("{}: ", path.display())).chain([error.to_owned()]).collect()
+    }
+
+    /// Stores the limits of task lists in the configuration, before the first task is handed out.
+    async fn store_list_limits(
+        &self,
+        limits: &ListLimits,
+        engine: &Engine,
+        audit_log: Option<&AuditLog>,
+    ) -> Result<(), String> {
+        let lists = engine.lists();
+        limits.check(lists).await.map_err(|error| self.in_file(&error))?;
+        limits.configure(lists);
+        match list_limits::store(lists, audit_log).await {
+            Ok(()) => Ok(()),
+            // The service also starts with an audit log that cannot be written, and refuses changes until it can.
+            Err(error @ NotStored::Audit) => {
+                tracing::error!("the limits of task lists in the configuration are not stored yet: {error}");
+                Ok(())
+            }
+            Err(error @ NotStored::Refused(..)) => Err(format!("limits of task lists: {error}")),
+        }
+    }
+
     async fn serve(self, reload_signal: &ReloadSignal, mut files: FileWatch) -> Result<(), String> {
         if let Some(directory) = &self.zoneinfo {
             crate::zoneinfo::use_directory(directory)?;
@@ -180,6 +207,7 @@ impl Serve {
         let stanzas = Stanzas { credentials: self.credentials.clone(), issuers: self.issuers.clone() };
         let credentials = Credentials::new(stanzas)?;
         let limits = self.limits()?;
+        let list_limits = self.list_limits().map_err(|error| self.in_file(&error))?;
         let functions = self.lambda()?;
         let by_default = ServerLimits::default().max_connections;
         let max_connections = crate::descriptors::connections(self.max_connections, by_default)?;
@@ -240,11 +268,13 @@ impl Serve {
             front.set_spans(exporter.counts());
         }
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
+        self.store_list_limits(&list_limits, &engine, audit_log.as_deref()).await?;
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
         tokio::spawn(credentials.clone().keep_keys(Arc::clone(&engine)));
         if let Some(path) = self.config.clone() {
             let (credentials, front) = (credentials.clone(), front.clone());
-            let keeper = Keeper { path, files, asks_callers, credentials, limits, front };
+            let audit_log = audit_log.clone();
+            let keeper = Keeper { path, files, asks_callers, credentials, limits, list_limits, audit_log, front };
             tokio::spawn(keeper.keep());
         }
         let data = match self.store.unwrap_or(StoreKind::Embedded) {

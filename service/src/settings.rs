@@ -14,6 +14,7 @@ use service::lambda::Function;
 use crate::config;
 use crate::dynamodb::Table;
 use crate::encryption::EncryptionOptions;
+use crate::list_limits::{LimitGroupSection, ListLimits, TaskListSection};
 use crate::shipping::Shipping;
 use crate::spans::Spans;
 
@@ -126,6 +127,12 @@ pub(crate) struct Serve {
     /// Quotas of domains and credentials; only in the configuration file.
     #[arg(skip)]
     pub(crate) limits: Vec<Limit>,
+    /// Limits of task lists; only in the configuration file.
+    #[arg(skip)]
+    pub(crate) task_lists: Vec<TaskListSection>,
+    /// Limit groups of task lists; only in the configuration file.
+    #[arg(skip)]
+    pub(crate) limit_groups: Vec<LimitGroupSection>,
     /// File to which a JSON line per request is appended; `-` for standard output
     #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
     pub(crate) access_log: Option<String>,
@@ -175,6 +182,8 @@ impl Serve {
             credentials: file.credentials,
             issuers: file.issuers,
             limits: file.limits,
+            task_lists: file.task_lists,
+            limit_groups: file.limit_groups,
             access_log: self.access_log.or(file.access_log),
             audit_log: self.audit_log.or(file.audit_log),
             log_json: self.log_json || file.log_json,
@@ -198,6 +207,11 @@ impl Serve {
     /// Returns the quotas of the settings.
     pub(crate) fn limits(&self) -> Result<QuotaLimits, String> {
         QuotaLimits::read(self.limits.clone())
+    }
+
+    /// Returns the limits of task lists.
+    pub(crate) fn list_limits(&self) -> Result<ListLimits, String> {
+        ListLimits::read(&self.task_lists, &self.limit_groups)
     }
 
     /// Returns the data directory.

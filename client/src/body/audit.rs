@@ -31,7 +31,8 @@ answers! {
         by: Option<CallerName>,
         /// Network address of the caller.
         peer: Option<String>,
-        /// Method and route of the call, or the operation of the SWF protocol.
+        /// Method and route of the call, the operation of the SWF protocol, or `configuration` with the section that
+        /// makes the change.
         call: Option<String>,
         /// Identity that the caller sent.
         identity: Option<String>,
@@ -51,6 +52,10 @@ answers! {
         task_list: Option<String>,
         /// Id of the schedule.
         schedule_id: Option<String>,
+        /// Limit group.
+        group: Option<String>,
+        /// Id of the batch.
+        batch_id: Option<String>,
         /// Id of the update.
         update_id: Option<String>,
         /// Name of the signal in the SWF protocol.

@@ -71,15 +71,7 @@ impl StartsPerSecond {
 
 /// Parses a number of starts per second or minute.
 pub(super) fn per_second(text: &str) -> Result<StartsPerSecond, String> {
-    let expected = || format!("expected a number per second or minute, such as 5/s or 90/m, found \"{text}\"");
-    let (number, unit) = text.split_once('/').ok_or_else(expected)?;
-    let seconds = match unit {
-        "s" => 1.0,
-        "m" => 60.0,
-        _ => return Err(expected()),
-    };
-    let number: f64 = number.parse().map_err(|_| expected())?;
-    Factor::try_from(number / seconds).map(StartsPerSecond).map_err(|_| expected())
+    client::limits::starts_per_second(text).map(StartsPerSecond)
 }
 
 impl LimitGroupCommand {
@@ -102,21 +94,6 @@ impl LimitGroupCommand {
                 print_rows(["group", "limits"], groups.into_iter().map(row))
             }
             Self::Delete { name, target } => Ok(target.client()?.delete_limit_group(&name).await?),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_per_second_or_minute() {
-        for (text, thousandths) in [("5/s", 5_000), ("0.5/s", 500), ("90/m", 1_500), ("1/m", 17)] {
-            assert_eq!(per_second(text), Ok(StartsPerSecond(Factor::from_thousandths(thousandths))), "{text}");
-        }
-        for text in ["5", "5/h", "/s", "x/s", "-1/s", "NaN/s", "1e30/s"] {
-            assert!(per_second(text).unwrap_err().contains("expected a number per second"), "{text}");
         }
     }
 }

@@ -108,22 +108,11 @@ pub struct LimitArgs {
     remove: bool,
 }
 
-/// Parses the limits of a key: a number of running tasks, a rate and a weight, separated by commas.
+/// Parses a key and its limits.
 fn key(text: &str) -> Result<SetKeyLimits, String> {
     let expected = "expected KEY=LIMITS, e.g. visa=20, visa=5/s or visa=20,weight:3";
     let (key, limits) = text.rsplit_once('=').ok_or(expected)?;
-    let mut of_key = SetKeyLimits { key: key.to_owned(), ..SetKeyLimits::default() };
-    for part in limits.split(',') {
-        let bad = |error: &dyn std::fmt::Display| format!("`{part}`: {error}; {expected}");
-        if let Some(weight) = part.strip_prefix("weight:") {
-            of_key.weight = Some(weight.parse().map_err(|error| bad(&error))?);
-        } else if part.contains('/') {
-            of_key.rate = Some(per_second(part)?.with_burst(None));
-        } else {
-            of_key.max_running = Some(part.parse().map_err(|error| bad(&error))?);
-        }
-    }
-    Ok(of_key)
+    client::limits::key_limits(key, limits)
 }
 
 impl LimitArgs {

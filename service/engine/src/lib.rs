@@ -262,6 +262,7 @@ impl Engine {
             in_flight: lists::in_flight::InFlight::default(),
             home: lists::limits::home_line::HomeLine::default(),
             changing_limits: tokio::sync::Mutex::default(),
+            configured: lists::limits::configured::Configured::default(),
             unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());
         let lookup = part!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers, watchers]);

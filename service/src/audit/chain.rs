@@ -107,12 +107,14 @@ pub struct Change {
     pub by: Option<CallerName>,
     /// Address of the caller.
     pub peer: Option<SocketAddr>,
-    /// The call that makes the change: method and route, or the SWF operation.
+    /// The call that makes the change: method and route, or the SWF operation. Without a call, `configuration` and the
+    /// section of the configuration file.
     pub call: String,
     /// Names of the items that the change affects.
     #[serde(flatten)]
     pub names: Names,
-    /// Id of the request, which the access log and the response also contain.
+    /// Id of the request, which the access log and the response also contain. Changes by the configuration file that
+    /// are made together have the same id.
     pub request_id: String,
 }
 

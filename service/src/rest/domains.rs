@@ -22,7 +22,7 @@ pub(super) async fn create(State(engine): AppState, _: NoQuery, Json(create): Js
     let retention = retention.unwrap_or(RETENTION_DEFAULT);
     let created_at = engine.clock().now();
     let domain = Domain { description, tags, ..Domain::new(&name, retention, created_at) };
-    let domain = engine.registry().create_domain(domain).await?;
+    let domain = engine.lists().create_domain(domain).await?;
     Ok(json(StatusCode::CREATED, &render(domain)))
 }
 

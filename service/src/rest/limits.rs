@@ -27,10 +27,7 @@ pub(super) fn settings(set: body::SetListLimits) -> Result<ListSettings, Refused
 
 /// Returns limits of a request for the engine.
 pub(super) fn task_limits(max_running: Option<u32>, rate: Option<body::SetStartRate>) -> TaskLimits {
-    let rate = rate.map(|body::SetStartRate { per_second, burst }| {
-        let burst = burst.unwrap_or_else(|| per_second.thousandths().div_ceil(1_000).max(1));
-        StartRate { per_second, burst }
-    });
+    let rate = rate.map(|body::SetStartRate { per_second, burst }| StartRate::new(per_second, burst));
     TaskLimits { max_running, rate }
 }
 

@@ -73,7 +73,7 @@ pub(super) async fn register(call: SwfCall, input: Map<String, Value>) -> Answer
     let tags = tags_of(tags.unwrap_or_default())?;
     let domain = Domain { description, tags, ..Domain::new(&name, retention, call.engine.clock().now()) };
     call.engine.registry().must_have_room_for_domain(call.engine.swf_quotas()).await?;
-    call.engine.registry().create_domain(domain).await.map_err(too_many_tags)?;
+    call.engine.lists().create_domain(domain).await.map_err(too_many_tags)?;
     Ok(None)
 }
 

@@ -15,6 +15,7 @@ mod backup;
 #[path = "../shared/certificates.rs"]
 mod certificates;
 mod commands;
+mod configured_lists;
 mod credentials;
 // The sources of the example, which refer to each other as `crate::…`.
 #[path = "../../../examples/subscription/customers.rs"]

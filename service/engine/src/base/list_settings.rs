@@ -6,6 +6,8 @@ pub use history::limits::LIMITED_KEYS_MAX;
 use history::{Factor, Fault, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::{Limited, Refusal};
+
 /// Maximum number of lists of a domain with settings. Our choice: the settings of a domain are one record in the store,
 /// and in memory.
 pub const LISTS_WITH_SETTINGS_MAX: usize = 200;
@@ -39,6 +41,14 @@ pub struct StartRate {
     pub per_second: Factor,
     /// Number of starts that may happen at once after a pause without starts.
     pub burst: u32,
+}
+
+impl StartRate {
+    /// Creates a rate. By default, the burst is the rate per second, rounded up.
+    pub fn new(per_second: Factor, burst: Option<u32>) -> Self {
+        let burst = burst.unwrap_or_else(|| per_second.thousandths().div_ceil(1_000).max(1));
+        Self { per_second, burst }
+    }
 }
 
 /// Limits on tasks.
@@ -190,6 +200,58 @@ pub struct DomainLists {
     /// Limits that the lists of a group share, by the group's name.
     #[serde(default)]
     pub groups: BTreeMap<String, TaskLimits>,
+}
+
+impl DomainLists {
+    /// Replaces the limits of the lists and groups that `configured` names. Pauses stay.
+    pub(crate) fn replace_limits(&mut self, configured: &Self) {
+        self.groups.extend(configured.groups.iter().map(|(name, limits)| (name.clone(), *limits)));
+        for (list, own) in &configured.lists {
+            let known = self.lists.entry(list.clone()).or_default();
+            *known = ListSettings { paused: known.paused.take(), ..own.clone() };
+        }
+        self.remove_empty();
+    }
+
+    /// Removes settings without an effect.
+    pub(crate) fn remove_empty(&mut self) {
+        self.lists.retain(|_, own| !own.is_empty());
+    }
+
+    /// Returns the part of these limits that differs from the stored ones.
+    pub(crate) fn differing_from(&self, stored: &Self) -> Self {
+        let none = ListSettings::default();
+        let differs = |list: &ListSide, own: &ListSettings| {
+            let known = stored.lists.get(list).unwrap_or(&none);
+            ListSettings { paused: known.paused.clone(), ..own.clone() } != *known
+        };
+        let lists = self.lists.iter().filter(|(list, own)| differs(list, own));
+        let groups = self.groups.iter().filter(|(name, limits)| stored.groups.get(*name) != Some(*limits));
+        Self {
+            lists: lists.map(|(list, own)| (list.clone(), own.clone())).collect(),
+            groups: groups.map(|(name, limits)| (name.clone(), *limits)).collect(),
+        }
+    }
+
+    /// Returns true if nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.lists.is_empty() && self.groups.is_empty()
+    }
+
+    /// Validates the number of lists with settings and of groups.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`].
+    pub fn check_counts(&self) -> Result<(), Refusal> {
+        if self.lists.len() > LISTS_WITH_SETTINGS_MAX {
+            return Err(Refusal::LimitExceeded { what: Limited::ListSettings, max: LISTS_WITH_SETTINGS_MAX });
+        }
+        if self.groups.len() > LIMIT_GROUPS_MAX {
+            return Err(Refusal::LimitExceeded { what: Limited::LimitGroups, max: LIMIT_GROUPS_MAX });
+        }
+        Ok(())
+    }
 }
 
 /// JSON has only text as keys of an object, so the settings are stored as a list of pairs.

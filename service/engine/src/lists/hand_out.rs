@@ -14,6 +14,7 @@ use crate::lists::backlog::Backlog;
 use crate::lists::elsewhere::Elsewhere;
 use crate::lists::grant::{Grant, TakenRiders};
 use crate::lists::in_flight::InFlight;
+use crate::lists::limits::configured::Configured;
 use crate::lists::limits::home_line::HomeLine;
 use crate::lists::limits::permit::Permit;
 use crate::lists::matching::{Leaving, Matching, Offered};
@@ -48,6 +49,8 @@ pub struct TaskLists {
     pub(crate) home: HomeLine,
     /// Locked while the settings of lists are changed.
     pub(crate) changing_limits: tokio::sync::Mutex<()>,
+    /// Limits in the configuration of this node.
+    pub(crate) configured: Configured,
     /// Lists that were reported to operators as having no poller.
     pub(crate) unpolled: ReportedUnpolled,
     /// Channel to the component that calls Lambda functions. It receives the domain of each waiting Lambda task.

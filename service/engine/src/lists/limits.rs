@@ -9,6 +9,8 @@
 //! If nodes share the store, one of them counts and decides: see [`home`].
 
 pub(crate) mod apply;
+pub(crate) mod configure;
+pub(crate) mod configured;
 pub(crate) mod home;
 pub(crate) mod home_line;
 pub(crate) mod limiter;

@@ -3,7 +3,7 @@
 use store::{Cas, Head};
 
 use super::Registry;
-use crate::base::list_settings::{DomainLists, LIMIT_GROUPS_MAX, LISTS_WITH_SETTINGS_MAX};
+use crate::base::list_settings::DomainLists;
 use crate::base::records::own_key;
 use crate::{Limited, Refusal};
 
@@ -47,13 +47,8 @@ impl Registry {
         loop {
             let (head, mut settings) = self.read_list_settings(domain).await?;
             let changed = change(&mut settings)?;
-            settings.lists.retain(|_, own| !own.is_empty());
-            if settings.lists.len() > LISTS_WITH_SETTINGS_MAX {
-                return Err(Refusal::LimitExceeded { what: Limited::ListSettings, max: LISTS_WITH_SETTINGS_MAX });
-            }
-            if settings.groups.len() > LIMIT_GROUPS_MAX {
-                return Err(Refusal::LimitExceeded { what: Limited::LimitGroups, max: LIMIT_GROUPS_MAX });
-            }
+            settings.remove_empty();
+            settings.check_counts()?;
             let written = self.records.write(&record_name(domain), head.as_ref(), &settings).await;
             let written = written.map_err(|refusal| match refusal {
                 Refusal::RunTooLarge { max, .. } => Refusal::LimitExceeded { what: Limited::ListSettingsBytes, max },
@@ -63,6 +58,21 @@ impl Registry {
                 return Ok((settings, changed));
             }
         }
+    }
+
+    /// Validates the number and the size of settings before they are stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`].
+    pub(crate) fn check_list_settings(&self, settings: &DomainLists) -> Result<(), Refusal> {
+        settings.check_counts()?;
+        let bytes = serde_json::to_vec(settings).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
+        let max = self.store.limits().head_hard;
+        if bytes.len() > max {
+            return Err(Refusal::LimitExceeded { what: Limited::ListSettingsBytes, max });
+        }
+        Ok(())
     }
 
     /// Deletes the settings of a domain that is being deleted.

@@ -9,6 +9,7 @@ mod batches;
 mod bounds;
 mod elsewhere;
 mod ends;
+mod limits_configured;
 mod limits_elsewhere;
 mod measured;
 mod members;

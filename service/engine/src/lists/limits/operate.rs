@@ -37,7 +37,7 @@ impl TaskLists {
         if self.nodes.is_shared() { self.nodes.announce_list_change().await } else { Ok(()) }
     }
 
-    async fn change_settings<T>(
+    pub(super) async fn change_settings<T>(
         self: &Arc<Self>,
         domain: &str,
         change: impl Fn(&mut DomainLists) -> Result<T, Refusal> + Send,
@@ -162,6 +162,7 @@ impl TaskLists {
     pub async fn delete_domain(self: &Arc<Self>, domain: &str) -> Result<(), Refusal> {
         let _guard = self.changing_limits.lock().await;
         self.registry.delete_domain(domain).await?;
+        self.configured.forget(domain);
         self.set_limits(&domain.into(), &DomainLists::default());
         self.announce_settings().await
     }
