@@ -42,6 +42,11 @@ impl ListStops {
         Self { past: without_overlaps(past), stopped_at }
     }
 
+    /// Returns true if the list is paused now.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped_at.is_some()
+    }
+
     /// Returns the time at which a wait times out that began at `from`, or the time at which to compute it again. The
     /// time in which the list was paused does not count.
     pub fn due_at(&self, from: Timestamp, timeout: Duration, now: Timestamp) -> WaitEnd {

@@ -254,6 +254,7 @@ impl Engine {
             in_flight: lists::in_flight::InFlight::default(),
             home: lists::limits::home::HomeLine::default(),
             changing_limits: tokio::sync::Mutex::default(),
+            stopped: lists::limits::stopped::StoppedByDomain::default(),
             unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());
         let lookup = part!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers, watchers]);

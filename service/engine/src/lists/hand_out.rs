@@ -16,6 +16,7 @@ use crate::lists::grant::{Grant, TakenRiders};
 use crate::lists::in_flight::InFlight;
 use crate::lists::limits::home::HomeLine;
 use crate::lists::limits::permit::Permit;
+use crate::lists::limits::stopped::StoppedByDomain;
 use crate::lists::matching::{Leaving, Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
@@ -48,6 +49,8 @@ pub struct TaskLists {
     pub(crate) home: HomeLine,
     /// Locked while the settings of lists are changed.
     pub(crate) changing_limits: tokio::sync::Mutex<()>,
+    /// Pauses that stop schedule-to-start timeouts.
+    pub(crate) stopped: StoppedByDomain,
     /// Lists that were reported to operators as having no poller.
     pub(crate) unpolled: ReportedUnpolled,
     /// Channel to the component that calls Lambda functions. It receives the domain of each waiting Lambda task.

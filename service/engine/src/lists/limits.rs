@@ -13,6 +13,7 @@ pub(crate) mod home;
 pub(crate) mod limiter;
 pub(crate) mod operate;
 pub(crate) mod permit;
+pub(crate) mod stopped;
 
 #[cfg(test)]
 mod tests;

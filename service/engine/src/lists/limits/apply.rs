@@ -127,6 +127,7 @@ impl TaskLists {
         let as_new_home = self.matching.with_limiter(|limiter| limiter.set_away(domain, is_away, Instant::now()));
         let (lists, of_new_lists) = self.matching.set_limits(domain, settings);
         self.pair_all(&lists);
+        self.set_stopped(domain, settings, Instant::now());
         lists.iter().for_each(|list| self.forward_home(list));
         for count in as_new_home.into_iter().chain(of_new_lists) {
             self.start_counting(domain, count);
