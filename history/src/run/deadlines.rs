@@ -99,12 +99,11 @@ impl Run {
         self.deadlines_where(heartbeats, lists, |deadline| deadline.at <= now)
     }
 
-    /// Returns true if the wait of a task for a poller has timed out at `now`, but has not been recorded yet. `stopped`
-    /// contains the pauses of task lists that are known.
-    pub fn has_waited_too_long(&self, stopped: &StoppedLists, now: Timestamp) -> bool {
+    /// Returns true if a task has waited for a poller for longer than its schedule-to-start timeout. Pauses of task
+    /// lists are ignored, so the timeout may not have expired yet.
+    pub fn has_waited_too_long(&self, now: Timestamp) -> bool {
         let mut is_due = false;
-        let lists = ListClocks { stopped, now, shows_looks: false };
-        self.each_deadline(&[], lists, |Deadline { at, what }| {
+        self.each_deadline(&[], ListClocks::RUNNING, |Deadline { at, what }| {
             let is_wait = match what {
                 DeadlineKind::ActivityScheduleToStart { .. } | DeadlineKind::TurnScheduleToStart { .. } => true,
                 DeadlineKind::Timer { .. }

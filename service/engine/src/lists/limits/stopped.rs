@@ -1,9 +1,9 @@
 //! Pauses that stop the schedule-to-start timeouts of tasks that wait on a list. The rules of `history` compute from
 //! these pauses when a timeout expires.
 //!
-//! If nodes share the store, a node may not know of a change that another node has made. Therefore, before a run records
-//! a schedule-to-start timeout, the node reads the settings of the domain's lists, unless it has just read them. If they
-//! cannot be read, the run is woken again later, and nothing expires.
+//! If nodes share the store, a node may not know of a change that another node has made. Therefore, when the node wakes a
+//! run with a task that has waited for longer than its timeout, it reads the settings of the domain's lists, unless it
+//! has just read them. If they cannot be read, the run is woken again later, and nothing expires.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -84,9 +84,10 @@ impl TaskLists {
         run: &Run,
         now: Timestamp,
     ) -> Result<Arc<StoppedLists>, Refusal> {
-        let stopped = self.stopped.get(domain);
-        if !self.nodes.is_shared() || !run.has_waited_too_long(&stopped, now) {
-            return Ok(stopped);
+        // The pauses matter only for waits that are longer than their timeout. Known pauses are read again, too, because
+        // the list may have been resumed.
+        if !self.nodes.is_shared() || !run.has_waited_too_long(now) {
+            return Ok(self.stopped.get(domain));
         }
         let _guard = self.changing_limits.lock().await;
         if !self.stopped.is_fresh(domain) {
