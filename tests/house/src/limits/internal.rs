@@ -34,7 +34,7 @@ pub const INTERNAL: &[Internal] = &[
             "history/src/limits.rs FIRED_BYTES_MAX",
             "service/engine/src/batches/select.rs READS_MAX",
             "history/src/limits.rs REQUESTS_SPILLED_MAX",
-            "service/engine/src/lists/limits/stopped.rs WOKEN_AFTER_RESUME_MAX",
+            "service/engine/src/lists/limits/apply.rs WOKEN_AFTER_RESUME_MAX",
             "service/engine/src/run/inbox.rs FOLD_BYTES_MAX",
             "service/engine/src/run/inbox.rs FOLD_REQUESTS_MAX",
             "service/engine/src/tasks/slots.rs TASK_BYTES_MAX",

@@ -9,21 +9,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use history::{Run, StoppedLists, Timestamp};
+use history::StoppedLists;
 use tokio::time::Instant;
 
-use crate::Refusal;
 use crate::base::list_settings::{DomainLists, ListSide};
-use crate::lists::hand_out::TaskLists;
-use crate::lists::{ListKey, Side};
 
 /// Time for which settings that were read are used to record schedule-to-start timeouts, if nodes share the store. Our
 /// choice: many timeouts of a domain can expire together, and each read costs a read unit.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-/// Maximum number of waiting tasks of a resumed list whose runs are woken at once, to compute when the tasks time out.
-/// Our choice: the runs of other tasks are woken when they are due anyway.
-const WOKEN_AFTER_RESUME_MAX: usize = 1_000;
 
 struct KnownPauses {
     stopped: Arc<StoppedLists>,
@@ -38,18 +31,20 @@ pub(crate) struct StoppedByDomain {
 }
 
 impl StoppedByDomain {
-    fn get(&self, domain: &str) -> Arc<StoppedLists> {
+    /// Returns the known pauses of a domain's lists.
+    pub(crate) fn get(&self, domain: &str) -> Arc<StoppedLists> {
         let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(domains.get(domain).map_or(&self.none, |known| &known.stopped))
     }
 
-    fn is_fresh(&self, domain: &str) -> bool {
+    /// Returns true if the pauses of a domain's lists were just read.
+    pub(crate) fn is_fresh(&self, domain: &str) -> bool {
         let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
         domains.get(domain).is_some_and(|known| known.read_at.elapsed() < READ_AGAIN_AFTER)
     }
 
     /// Replaces the pauses of a domain's lists, which were read at `read_at`. Returns the lists that are resumed.
-    fn set(&self, domain: &Arc<str>, settings: &DomainLists, read_at: Instant) -> Vec<ListSide> {
+    pub(crate) fn set(&self, domain: &Arc<str>, settings: &DomainLists, read_at: Instant) -> Vec<ListSide> {
         let stopped = settings.stopped();
         let mut domains = self.domains.write().unwrap_or_else(PoisonError::into_inner);
         let before = domains.insert(Arc::clone(domain), KnownPauses { stopped: Arc::new(stopped.clone()), read_at });
@@ -64,53 +59,5 @@ impl StoppedByDomain {
             resumed.map(move |(name, _)| ListSide { name: name.clone(), is_decider })
         });
         resumed.collect()
-    }
-}
-
-impl TaskLists {
-    /// Returns the pauses of a domain's lists that stop schedule-to-start timeouts, as this node knows them.
-    pub fn stopped(&self, domain: &str) -> Arc<StoppedLists> {
-        self.stopped.get(domain)
-    }
-
-    /// Returns the pauses with which a wake of a run records timeouts.
-    ///
-    /// # Errors
-    ///
-    /// An error of the store.
-    pub(crate) async fn stopped_for_wake(
-        &self,
-        domain: &Arc<str>,
-        run: &Run,
-        now: Timestamp,
-    ) -> Result<Arc<StoppedLists>, Refusal> {
-        // The pauses matter only for waits that are longer than their timeout. Known pauses are read again, too, because
-        // the list may have been resumed.
-        if !self.nodes.is_shared() || !run.has_waited_too_long(now) {
-            return Ok(self.stopped.get(domain));
-        }
-        let _guard = self.changing_limits.lock().await;
-        if !self.stopped.is_fresh(domain) {
-            let read_at = Instant::now();
-            match self.registry.list_settings(domain).await {
-                Ok(settings) => self.set_stopped(domain, &settings, read_at),
-                Err(Refusal::UnknownDomain { .. }) => self.set_stopped(domain, &DomainLists::default(), read_at),
-                Err(refusal) => return Err(refusal),
-            }
-        }
-        Ok(self.stopped.get(domain))
-    }
-
-    /// Replaces the known pauses of a domain's lists. Wakes the runs of waiting tasks of lists that are resumed, because
-    /// the times of their next wakes assume that the lists are still paused.
-    pub(crate) fn set_stopped(&self, domain: &Arc<str>, settings: &DomainLists, read_at: Instant) {
-        let now = self.clock.now();
-        for ListSide { name, is_decider } in self.stopped.set(domain, settings, read_at) {
-            let side = if is_decider { Side::Decider } else { Side::Activity };
-            let list = ListKey { domain: Arc::clone(domain), side, name: name.into() };
-            for (task, _) in self.matching.next(&list, WOKEN_AFTER_RESUME_MAX) {
-                self.agenda.set_by(&task.key, now);
-            }
-        }
     }
 }
