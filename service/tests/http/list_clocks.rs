@@ -30,13 +30,13 @@ async fn resume(api: &Api, list: &str) {
     api.ask(Ask::new("POST", &format!("{list}/resume"))).await.json(200);
 }
 
-/// The time left until the task of a run times out, in seconds.
-async fn left(api: &Api, id: &str) -> Option<f64> {
+/// The time left until the task of a run times out, in milliseconds.
+async fn left(api: &Api, id: &str) -> Option<u64> {
     let described = api.get(&format!("{WORKFLOWS}/{id}")).await.json(200);
     let deadlines = described["deadlines"].as_array().unwrap().clone();
     let kind = |it: &&Value| it["kind"].as_str().unwrap().ends_with("schedule-to-start");
     let at: history::Timestamp = serde_json::from_value(deadlines.iter().find(kind)?["at"].clone()).unwrap();
-    Some((at.as_millis() as f64 - engine::Clock::now(&*api.clock).as_millis() as f64) / 1_000.0)
+    Some(at.since(engine::Clock::now(&*api.clock)).as_millis())
 }
 
 async fn has(api: &Api, id: &str, event: &str) -> bool {
@@ -93,7 +93,7 @@ async fn a_waiting_activity_keeps_its_time_left_through_a_pause() {
     assert!(!has(&api, "w", LATE).await);
     assert_eq!(left(&api, "w").await, None, "the time is not known");
     resume(&api, ACTS).await;
-    assert_eq!(left(&api, "w").await, Some(40.0));
+    assert_eq!(left(&api, "w").await, Some(40_000));
     settle().await;
     records_after(&api, 40, "w", LATE).await;
     no_findings(&api).await;
@@ -105,7 +105,7 @@ async fn without_the_option_a_waiting_activity_times_out() {
     wait_on_list(&api, "w").await;
     let paused = pause(&api, ACTS, false).await;
     assert_eq!(paused.get("stopClocks"), None);
-    assert_eq!(left(&api, "w").await, Some(60.0));
+    assert_eq!(left(&api, "w").await, Some(60_000));
     records_after(&api, 60, "w", LATE).await;
 }
 
@@ -119,12 +119,12 @@ async fn the_time_of_two_pauses_does_not_count() {
         pass(&api, 3).await;
         resume(&api, ACTS).await;
     }
-    assert_eq!(left(&api, "w").await, Some(30.0));
+    assert_eq!(left(&api, "w").await, Some(30_000));
     // A pause without stopped clocks counts.
     pause(&api, ACTS, false).await;
     advance(&api, 5);
     resume(&api, ACTS).await;
-    assert_eq!(left(&api, "w").await, Some(25.0));
+    assert_eq!(left(&api, "w").await, Some(25_000));
     settle().await;
     records_after(&api, 25, "w", LATE).await;
 }
@@ -137,7 +137,7 @@ async fn a_task_scheduled_during_a_pause_has_its_full_time() {
     wait_on_list(&api, "w").await;
     pass(&api, 10).await;
     resume(&api, ACTS).await;
-    assert_eq!(left(&api, "w").await, Some(60.0));
+    assert_eq!(left(&api, "w").await, Some(60_000));
     settle().await;
     records_after(&api, 60, "w", LATE).await;
 }
@@ -165,7 +165,7 @@ async fn stopped_timeouts_survive_a_restart() {
     resume(&api, ACTS).await;
     settle().await;
     let api = restarted(api, 10).await;
-    assert_eq!(left(&api, "w").await, Some(30.0));
+    assert_eq!(left(&api, "w").await, Some(30_000));
     records_after(&api, 30, "w", LATE).await;
 }
 
@@ -182,7 +182,7 @@ async fn a_waiting_turn_keeps_its_time_left_through_a_pause() {
     pass(&api, 20).await;
     assert!(!has(&api, "w", "DeciderTimedOut").await);
     resume(&api, &list).await;
-    assert_eq!(left(&api, "w").await, Some(1.0));
+    assert_eq!(left(&api, "w").await, Some(1_000));
     settle().await;
     records_after(&api, 1, "w", "DeciderTimedOut").await;
     no_findings(&api).await;

@@ -206,7 +206,9 @@ proptest! {
         let exact = ListStops::new(&stops, None).due_at(at(from), seconds(span), at(10_000));
         prop_assert_eq!(exact, WaitEnd::At(end));
         let mut joined = Vec::new();
-        stops.iter().for_each(|stop| add_list_stop(&mut joined, stop.from, stop.to));
+        for stop in &stops {
+            add_list_stop(&mut joined, stop.from, stop.to);
+        }
         prop_assert!(joined.len() <= LIST_STOPS_MAX);
         match ListStops::new(&joined, None).due_at(at(from), seconds(span), at(10_000)) {
             WaitEnd::At(at) => prop_assert!(at >= end),
