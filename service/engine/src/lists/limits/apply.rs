@@ -231,7 +231,7 @@ impl TaskLists {
         run: &Run,
         now: Timestamp,
     ) -> Result<Arc<StoppedLists>, Refusal> {
-        // The pauses matter only for waits that are longer than their timeout. Known pauses are read again, too, because
+        // The pauses matter only for waits that are longer than their timeout. Known pauses are also read again, since
         // the list may have been resumed.
         if !self.nodes.is_shared() || !run.has_waited_too_long(now) {
             return Ok(self.stopped.get(domain));
@@ -248,8 +248,8 @@ impl TaskLists {
         Ok(self.stopped.get(domain))
     }
 
-    /// Replaces the known pauses of a domain's lists. Wakes the runs of waiting tasks of lists that are resumed, because
-    /// the times of their next wakes assume that the lists are still paused.
+    /// Replaces the known pauses of a domain's lists. Wakes the runs of waiting tasks of resumed lists, because the times
+    /// of their next wakes assume that the lists are still paused.
     pub(crate) fn set_stopped(&self, domain: &Arc<str>, settings: &DomainLists, read_at: Instant) {
         let now = self.clock.now();
         for ListSide { name, is_decider } in self.stopped.set(domain, settings, read_at) {
