@@ -248,8 +248,8 @@ impl TaskLists {
         Ok(self.stopped.get(domain))
     }
 
-    /// Replaces the known pauses of a domain's lists. Wakes the runs of waiting tasks of resumed lists, because the times
-    /// of their next wakes assume that the lists are still paused.
+    /// Replaces the known pauses of a domain's lists. Wakes the runs of waiting tasks of resumed lists, because the
+    /// times of their next wakes assume that the lists are still paused.
     pub(crate) fn set_stopped(&self, domain: &Arc<str>, settings: &DomainLists, read_at: Instant) {
         let now = self.clock.now();
         for ListSide { name, is_decider } in self.stopped.set(domain, settings, read_at) {

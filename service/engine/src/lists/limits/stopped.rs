@@ -1,9 +1,9 @@
 //! Pauses that stop the schedule-to-start timeouts of tasks that wait on a list. The rules of `history` compute from
 //! these pauses when a timeout expires.
 //!
-//! If nodes share the store, a node may not know of a change that another node has made. Therefore, when the node wakes
-//! a run with a task that has waited for longer than its timeout, it reads the settings of the domain's lists, unless it
-//! has just read them. If they cannot be read, the run is woken again later, and nothing expires.
+//! If nodes share the store, a node may not know of a change that another node has made. Therefore, when the node
+//! wakes a run with a task that has waited for longer than its timeout, it reads the settings of the domain's lists,
+//! unless it has just read them. If they cannot be read, the run is woken again later, and nothing expires.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
