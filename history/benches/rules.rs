@@ -122,7 +122,7 @@ fn admitting(c: &mut Criterion) {
         });
     let timers = admit(busy.clone(), &complete(&busy, timers.collect())).0;
     group.bench_function("fire_1000_timers", |b| {
-        let command = Command::FireDeadlines { heartbeats: vec![] };
+        let command = Command::FireDeadlines { heartbeats: vec![], stopped: std::sync::Arc::default() };
         b.iter_batched(|| timers.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     group.bench_function("next_deadline_of_1000_activities", |b| {
@@ -130,7 +130,7 @@ fn admitting(c: &mut Criterion) {
     });
     let (beating, heartbeats) = beating(&wide);
     group.bench_function("time_out_1000_beating_activities", |b| {
-        let command = Command::FireDeadlines { heartbeats: heartbeats.clone() };
+        let command = Command::FireDeadlines { heartbeats: heartbeats.clone(), stopped: std::sync::Arc::default() };
         b.iter_batched(
             || Transition::of(beating.clone()),
             |mut transition| transition.admit(black_box(&command), NOW.plus(Duration::from_secs(301))).unwrap(),

@@ -150,8 +150,8 @@ impl Transition {
             }
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now),
             Command::ReturnActivity { task, poll } => self.return_activity(*task, *poll, now),
-            Command::FireDeadlines { heartbeats } => {
-                self.fire_deadlines(heartbeats, now);
+            Command::FireDeadlines { heartbeats, stopped } => {
+                self.fire_deadlines(heartbeats, stopped, now);
                 Ok(())
             }
             Command::TakeSignal { origin, name, input } => {

@@ -4,6 +4,7 @@ mod operator;
 mod requests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::caller::CallerName;
 use crate::decision::Decision;
@@ -12,6 +13,7 @@ use crate::event::{ChildPolicy, EventId, EventKind, OperatorAction, Origin, Requ
 use crate::ids::RunId;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
+use crate::run::StoppedLists;
 use crate::time::{Duration, Timestamp};
 
 pub use operator::{ActivityCommand, OptionsChange};
@@ -339,6 +341,8 @@ pub enum Command {
     FireDeadlines {
         /// Latest heartbeats of the run's activities.
         heartbeats: Vec<Heartbeat>,
+        /// Pauses of task lists that stop schedule-to-start timeouts.
+        stopped: Arc<StoppedLists>,
     },
     /// Another run delivers a signal.
     TakeSignal {

@@ -107,10 +107,10 @@ pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use rules::repair::LateDeadline;
 pub use run::{
     Activities, Attempts, Branched, Deadline, DeadlineKind, Fingerprint, HeldAttempt, KnownRequest, KnownRequests,
-    LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer,
-    PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunCondition, RunPause, RunStart, Spilled,
-    SpilledMark, Status, Successes, TaskRef, Turn, TurnLists, TurnTask, UpcomingChange, UpcomingKind, UpdateStatus,
-    WaitingActivity, key_of_update,
+    ListStop, ListStops, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild,
+    PendingExternal, PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunCondition,
+    RunPause, RunStart, Spilled, SpilledMark, Status, StoppedLists, Successes, TaskRef, Turn, TurnLists, TurnTask,
+    UpcomingChange, UpcomingKind, UpdateStatus, WaitEnd, WaitingActivity, add_list_stop, key_of_update,
 };
 pub use same_json::same_json;
 #[cfg(feature = "schedules")]

@@ -179,6 +179,22 @@ pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 /// pauses is kept in the state of the run.
 pub const CLOCK_STOPS_MAX: usize = 100;
 
+/// Maximum number of past pauses with stopped clocks that are kept for each side of a task list. If there are more, the
+/// two with the shortest time between them are joined. Chosen: a bound is needed, because the pauses of all lists of a
+/// domain are in one record.
+pub const LIST_STOPS_MAX: usize = 10;
+
+/// Period for which a past pause of a task list with stopped clocks is kept. Chosen: few tasks wait longer on a list
+/// after its pause has ended.
+pub const LIST_STOPS_KEPT: Duration = Duration::from_days(30);
+
+/// Minimum time until the service looks again at a task whose schedule-to-start timeout is stopped by the pause of its
+/// list. Chosen: each look costs a write.
+pub const STOPPED_LOOK_MIN: Duration = Duration::from_secs(60);
+
+/// Maximum of this time if less than this is left of the timeout. Chosen: a timeout can expire late by this time.
+pub const STOPPED_LOOK_MAX: Duration = Duration::from_secs(600);
+
 /// Maximum size of the history copied by a reset, in bytes: all payloads, plus 64 bytes for each event. Chosen: half of
 /// the maximum size of a commit of the embedded store.
 pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;

@@ -14,6 +14,7 @@ mod pending;
 mod requests;
 mod start;
 mod status;
+mod stopped_lists;
 mod successes;
 mod upcoming;
 mod updates;
@@ -41,6 +42,8 @@ pub use pending::{
 };
 pub use start::RunStart;
 pub use status::Status;
+pub(crate) use stopped_lists::ListClocks;
+pub use stopped_lists::{ListStop, ListStops, StoppedLists, WaitEnd, add_list_stop};
 pub use successes::{Fingerprint, Repeated, Successes};
 pub use upcoming::{UpcomingChange, UpcomingKind};
 pub use updates::{OpenUpdates, PendingUpdate, UpdateStatus};

@@ -244,7 +244,7 @@ impl Scene {
     }
 
     pub(crate) fn fire(&self) -> Command {
-        Command::FireDeadlines { heartbeats: self.heartbeats.clone() }
+        Command::FireDeadlines { heartbeats: self.heartbeats.clone(), stopped: Arc::default() }
     }
 }
 

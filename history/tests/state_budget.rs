@@ -207,7 +207,7 @@ fn all_outcomes_of_a_full_run_fit() {
     let details = Payload::of(&name("d", limits::RETRIED_DETAILS_BYTES_MAX - 2)).unwrap();
     for _ in 0..2 {
         script.now = script.now.plus(Duration::from_secs(300));
-        let tick = Command::FireDeadlines { heartbeats: Vec::new() };
+        let tick = Command::FireDeadlines { heartbeats: Vec::new(), stopped: std::sync::Arc::default() };
         script.admit(&tick);
         let ids: Vec<_> = script.run.activities.keys().copied().collect();
         script.admit_all(ids.into_iter().map(|scheduled_event_id| Command::StartActivity {

@@ -251,7 +251,7 @@ fn an_activity_and_then_a_timer_of_thirty_days() {
     let due = script.run.next_deadline(&[]).unwrap();
     assert_eq!(due, script.now.plus(after));
     script.now = Timestamp::from_millis(due.as_millis() - 1_000);
-    script.admit(&Command::FireDeadlines { heartbeats: vec![] });
+    script.admit(&Command::FireDeadlines { heartbeats: vec![], stopped: std::sync::Arc::default() });
     assert_eq!(script.now, due);
     let (turn, _) = script.take();
     script.complete(turn, vec![SucceedWorkflow::default().into()]);

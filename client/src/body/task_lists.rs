@@ -56,6 +56,9 @@ bodies! {@request
     }
     /// Pause of a task list.
     PauseTaskList {
+        /// True to stop the schedule-to-start timeouts of the tasks that wait on the list, until the list is resumed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stop_clocks: bool,
         /// Name of the operator; shown with the list.
         identity: Option<String>,
         /// Reason for the pause. At most 256 characters.
@@ -107,6 +110,9 @@ answers! {
     PausedList {
         /// Time of the pause.
         since: Timestamp,
+        /// True if the schedule-to-start timeouts of the tasks that wait on the list are stopped.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stop_clocks: bool,
         /// Reason for the pause.
         reason: Option<String>,
         /// Name of the operator.

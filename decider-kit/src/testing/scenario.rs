@@ -327,7 +327,7 @@ impl<D: TakesTurns> Given<D> {
             fail(absent, &self.events);
         };
         self.now = at.max(self.now);
-        self.admit(&Command::FireDeadlines { heartbeats: Vec::new() });
+        self.admit(&Command::FireDeadlines { heartbeats: Vec::new(), stopped: Arc::default() });
     }
 
     #[track_caller]

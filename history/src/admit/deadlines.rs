@@ -8,7 +8,7 @@ use crate::event::{EventId, WorkflowTimeout};
 use crate::limits;
 use crate::payload::Payload;
 use crate::rules::timer::DueTimers;
-use crate::run::DeadlineKind;
+use crate::run::{DeadlineKind, StoppedLists};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
@@ -21,8 +21,8 @@ struct Facts<'a> {
 
 impl Transition {
     /// Records the effect of every deadline that has passed, ordered by time.
-    pub(crate) fn fire_deadlines(&mut self, heartbeats: &[command::Heartbeat], now: Timestamp) {
-        let due = self.run.deadlines_due(heartbeats, now);
+    pub(crate) fn fire_deadlines(&mut self, heartbeats: &[command::Heartbeat], stopped: &StoppedLists, now: Timestamp) {
+        let due = self.run.deadlines_due(heartbeats, stopped, now);
         // `collect` keeps the last entry for a key. The list is reversed so that an activity's first heartbeat counts,
         // as in `deadlines_due`.
         let heartbeats = heartbeats.iter().rev().map(|heartbeat| (heartbeat.scheduled_event_id, heartbeat)).collect();

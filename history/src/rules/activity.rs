@@ -47,7 +47,7 @@ use crate::event::{
 use crate::fault::Fault;
 use crate::limits;
 use crate::rules::swf;
-use crate::run::{Deadline, DeadlineKind, Fingerprint, PausedActivity, PendingActivity, Released, Run};
+use crate::run::{Deadline, DeadlineKind, Fingerprint, ListClocks, PausedActivity, PendingActivity, Released, Run};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -299,7 +299,12 @@ impl Run {
     }
 
     /// Passes the deadlines of all activities, and the times of their next attempts, to `show`.
-    pub(crate) fn each_activity_deadline(&self, heartbeats: &[Heartbeat], show: &mut impl FnMut(Deadline)) {
+    pub(crate) fn each_activity_deadline(
+        &self,
+        heartbeats: &[Heartbeat],
+        lists: ListClocks<'_>,
+        show: &mut impl FnMut(Deadline),
+    ) {
         // No runner can take an activity of a paused run, so its wait for a runner does not time out.
         let is_paused = self.paused.is_some();
         let heartbeats = by_activity(heartbeats);
@@ -316,7 +321,9 @@ impl Run {
             let Some(started_at) = activity.held_since() else {
                 if may_be_taken {
                     let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                    self.show_deadline_after(activity.waits_since(), timeouts.schedule_to_start, what, show);
+                    let stops = lists.stopped.activities.get(&activity.task_list);
+                    let (since, limit) = (activity.waits_since(), timeouts.schedule_to_start);
+                    self.show_wait(since, limit, (lists, stops), what, show);
                 }
                 continue;
             };

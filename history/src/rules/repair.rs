@@ -23,7 +23,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::Outbox;
 use crate::rules::turn::turn_backoff;
-use crate::run::{FIRST_TURN, PendingActivity, Run, TurnTask, UpcomingChange, UpcomingKind};
+use crate::run::{FIRST_TURN, PendingActivity, Run, StoppedLists, TurnTask, UpcomingChange, UpcomingKind};
 use crate::time::{Duration, Timestamp};
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
@@ -102,12 +102,13 @@ impl Run {
         let clamped: Vec<Heartbeat> = clamped.collect();
         let mut expedited = outbox.clone();
         expedited.expedite(now);
-        let after = repaired.future(&clamped, &expedited, now);
-        let late = run.future(heartbeats, outbox, now).into_iter().map(|UpcomingChange { at, what }| {
-            // If the deadline does not exist after the repair, it is due at once.
-            let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);
-            LateDeadline { what, at, repaired_at }
-        });
+        let after = repaired.future(&clamped, &expedited, StoppedLists::NONE, now);
+        let late =
+            run.future(heartbeats, outbox, StoppedLists::NONE, now).into_iter().map(|UpcomingChange { at, what }| {
+                // If the deadline does not exist after the repair, it is due at once.
+                let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);
+                LateDeadline { what, at, repaired_at }
+            });
         late.filter(|late| late.at.since(late.repaired_at) > limits::DEADLINE_LATE_MIN).collect()
     }
 

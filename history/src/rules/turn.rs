@@ -38,7 +38,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::PollId;
 use crate::payload::Payload;
-use crate::run::{Deadline, DeadlineKind, FIRST_TURN, LostTurns, Run, Turn, TurnLists, TurnTask};
+use crate::run::{Deadline, DeadlineKind, FIRST_TURN, ListClocks, LostTurns, Run, Turn, TurnLists, TurnTask};
 use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -305,19 +305,16 @@ impl Run {
     }
 
     /// Passes the deadline of the held or waiting turn to `show`.
-    pub(crate) fn each_turn_deadline(&self, show: &mut impl FnMut(Deadline)) {
+    pub(crate) fn each_turn_deadline(&self, lists: ListClocks<'_>, show: &mut impl FnMut(Deadline)) {
         if let Some(turn) = &self.turn {
             let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
             self.show_deadline_after(turn.started_at, Some(self.started.turn_timeout()), what, show);
         } else if let Some(task) = self.turn_task.as_ref().filter(|_| self.paused.is_none()) {
             let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            self.show_deadline_after(
-                from,
-                task.schedule_to_start.or(self.started.decider_schedule_to_start),
-                what,
-                show,
-            );
+            let stops = lists.stopped.deciders.get(self.list_of_turn(task));
+            let limit = task.schedule_to_start.or(self.started.decider_schedule_to_start);
+            self.show_wait(from, limit, (lists, stops), what, show);
         }
     }
 }

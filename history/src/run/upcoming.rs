@@ -1,7 +1,7 @@
 //! Upcoming changes of a run that happen without a request: deadlines, delayed turns, and deliveries of effects on
 //! other runs.
 
-use super::{Deadline, DeadlineKind, Run};
+use super::{Deadline, DeadlineKind, ListClocks, Run, StoppedLists};
 use crate::command::Heartbeat;
 use crate::event::EventId;
 use crate::links::Outbox;
@@ -36,9 +36,17 @@ pub enum UpcomingKind {
 }
 
 impl Run {
-    /// Returns all upcoming changes, ordered by time. Overdue changes come first.
-    pub fn future(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<UpcomingChange> {
-        let deadlines = self.deadlines(heartbeats).into_iter();
+    /// Returns all upcoming changes, ordered by time. Overdue changes come first. Schedule-to-start timeouts that are
+    /// stopped by the pause of a list are omitted.
+    pub fn future(
+        &self,
+        heartbeats: &[Heartbeat],
+        outbox: &Outbox,
+        stopped: &StoppedLists,
+        now: Timestamp,
+    ) -> Vec<UpcomingChange> {
+        let lists = ListClocks { stopped, now, shows_looks: false };
+        let deadlines = self.deadlines_in(heartbeats, lists).into_iter();
         let mut coming: Vec<UpcomingChange> =
             deadlines.map(|Deadline { at, what }| UpcomingChange { at, what: UpcomingKind::Deadline(what) }).collect();
         coming.extend(self.held_turn(now));
@@ -47,10 +55,18 @@ impl Run {
         coming
     }
 
-    /// Returns the time of the first change that [`future`](Self::future) returns, at lower cost.
-    pub fn next_change(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Option<Timestamp> {
+    /// Returns the time of the first change that [`future`](Self::future) returns, at lower cost. If a
+    /// schedule-to-start timeout is stopped by the pause of a list, the time at which to compute it again also counts.
+    pub fn next_change(
+        &self,
+        heartbeats: &[Heartbeat],
+        outbox: &Outbox,
+        stopped: &StoppedLists,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let lists = ListClocks { stopped, now, shows_looks: true };
         let held = self.held_turn(now).map(|coming| coming.at);
-        self.next_deadline(heartbeats).into_iter().chain(held).chain(outbox.next_at()).min()
+        self.next_deadline_in(heartbeats, lists).into_iter().chain(held).chain(outbox.next_at()).min()
     }
 
     /// Returns the end of the delay of the waiting turn. Returns `None` if no turn is waiting or the waiting turn is

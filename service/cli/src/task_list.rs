@@ -40,6 +40,9 @@ pub enum TaskListCommand {
     Pause {
         #[command(flatten)]
         which: ListArgs,
+        /// Also stop the schedule-to-start timeouts of waiting tasks; they continue when the list is resumed
+        #[arg(long)]
+        stop_clocks: bool,
         /// Reason
         #[arg(long)]
         reason: Option<String>,
@@ -140,8 +143,8 @@ impl TaskListCommand {
                 if json { print_json(&lists) } else { print_text(&show(&lists.task_lists)) }
             }
             Self::Limit(limit) => limit.run().await,
-            Self::Pause { which: ListArgs { name, kind, target, .. }, reason, who } => {
-                let pause = PauseTaskList { identity: Some(who.identity()), reason };
+            Self::Pause { which: ListArgs { name, kind, target, .. }, stop_clocks, reason, who } => {
+                let pause = PauseTaskList { stop_clocks, identity: Some(who.identity()), reason };
                 print_json(&target.client()?.pause_list(&name, kind.kind(), &pause).await?)
             }
             Self::Resume { which: ListArgs { name, kind, target, .. } } => {
@@ -215,7 +218,8 @@ fn show_one(list: &ListedTaskList) -> String {
     if let Some(pause) = &list.paused {
         let by = pause.identity.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
         let why = pause.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        lines.push(format!("paused     since {}{by}{why}", pause.since));
+        let clocks = if pause.stop_clocks { ", schedule-to-start timeouts stopped" } else { "" };
+        lines.push(format!("paused     since {}{by}{clocks}{why}", pause.since));
     }
     lines.extend(list.limits.iter().flat_map(limit_lines));
     lines.extend(list.counting.then(|| "counting   the service counts the running tasks".to_owned()));
@@ -302,7 +306,7 @@ mod tests {
                 "maxRunning": 20, "rate": { "perSecond": 0.5, "burst": 1 }, "perKey": { "maxRunning": 2 },
                 "limits": [{ "key": "visa", "weight": 3 }, { "key": "gold", "maxRunning": 4 }], "group": "bank",
             },
-            "paused": { "since": at, "reason": "maintenance", "identity": "ann" },
+            "paused": { "since": at, "stopClocks": true, "reason": "maintenance", "identity": "ann" },
             "uses": [
                 { "scope": "list", "name": "PCI", "running": 20, "maxRunning": 20 },
                 { "scope": "group", "name": "bank", "running": 21, "maxRunning": 40 },
@@ -334,7 +338,7 @@ poller     till-1 (credential `rack`) since {at}, 2 polls
 poller     without an identity since {at}, 1 poll
 poller     till-2 since {at}, last polled at 2026-01-01T00:01:00.000Z
 poller     at node http://two:7420
-paused     since {at} by ann: maintenance
+paused     since {at} by ann, schedule-to-start timeouts stopped: maintenance
 limit      at most 20 running, at most 0.5/s (burst 1)
 each key   at most 2 running
 key        visa: weight 3

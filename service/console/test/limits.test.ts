@@ -142,6 +142,12 @@ test('a list is paused or resumed; existing limits are removed', () => {
   const labels = (of: TaskList): string[] => actionsOfList('d', of, []).map(({ label }) => label);
   assert.deepEqual(labels(list()), ['Set limits', 'Pause']);
   const paused = { since: '2026-11-21T10:00:00Z' };
+  const resume = (stopClocks: boolean) =>
+    actionsOfList('d', list({ paused: { ...paused, stopClocks } }), []).find((one) => one.name === 'resume')!.says;
+  assert.match(resume(true), /timeouts continue/);
+  assert.doesNotMatch(resume(false), /timeouts/);
+  const pause = actionsOfList('d', list({}), []).find((one) => one.name === 'pause')!;
+  assert.ok(pause.fields.some((field) => field.name === 'stopClocks' && field.kind === 'flag'));
   assert.deepEqual(labels(list({ limits: { maxRunning: 1 }, paused })), ['Change limits', 'Remove limits', 'Resume']);
   const [set] = actionsOfList('d', list({ name: 'a/b', kind: 'decider' }), []);
   assert.deepEqual([set?.method, set?.path({})], ['PUT', '/v1/domains/d/task-lists/a%2Fb/decider/limits']);

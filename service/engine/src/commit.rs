@@ -6,7 +6,9 @@ pub(super) mod read;
 pub(super) mod state;
 
 use bytes::Bytes;
-use history::{CloseReason, Event, EventId, Heartbeat, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
+use history::{
+    CloseReason, Event, EventId, Heartbeat, Links, PackRef, Payload, Run, StoppedLists, Timestamp, Transition, codec,
+};
 use store::{Head, Limits, PartKey, Row, RowReason};
 
 use self::head::Body;
@@ -370,12 +372,13 @@ pub(crate) const LATE_OFFERS: u32 = 3;
 /// Time after which a run is woken if its successor has not started. Our choice.
 const SUCCESSOR_AFTER: history::Duration = history::Duration::from_secs(30);
 
-/// Returns the time at which a run must be woken; `None` if never.
+/// Returns the time at which a run must be woken; `None` if never. `stopped` contains the pauses of task lists.
 pub(crate) fn due(
     run: &Run,
     links: &Links,
     heartbeats: &[Heartbeat],
     offers: u32,
+    stopped: &StoppedLists,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let wait = OFFER_AFTER.get(offers as usize).or(OFFER_AFTER.last()).copied().unwrap_or(OFFER_SOON_MAX);
@@ -392,7 +395,7 @@ pub(crate) fn due(
         let since = turn.or_else(|| run.activities.get(&id)?.held_since());
         since.map(|since| since.plus(OFFER_SOON_MAX)).filter(|at| *at > now)
     });
-    let changes = run.next_change(heartbeats, &links.outbox, now).into_iter();
+    let changes = run.next_change(heartbeats, &links.outbox, stopped, now).into_iter();
     changes.chain(offer).chain(successor).chain(sent).min()
 }
 

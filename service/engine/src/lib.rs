@@ -263,6 +263,7 @@ impl Engine {
             home: lists::limits::home_line::HomeLine::default(),
             changing_limits: tokio::sync::Mutex::default(),
             configured: lists::limits::configured::Configured::default(),
+            stopped: lists::limits::stopped::StoppedByDomain::default(),
             unpolled: lists::unpolled::ReportedUnpolled::default(),
             lambda: OnceLock::new());
         let lookup = part!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers, watchers]);

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::OperatorAction;
 use history::{
-    Branched, CloseReason, DeadlineKind, Effect, EventKind, Payload, Repeated, Run, RunPause, Timestamp,
+    Branched, CloseReason, DeadlineKind, Effect, EventKind, Payload, Repeated, Run, RunPause, StoppedLists, Timestamp,
     UpcomingChange, UpcomingKind,
 };
 
@@ -36,7 +36,8 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let closed = close_reason(&engine, &at, &described.run).await?;
     let sees_payloads = caller.sees_payloads(&domain);
     let activities = open_activities(&engine, &at, &described, sees_payloads).await?;
-    let mut body = render(&described, (failing, repeating), unpolled, activities, engine.clock().now());
+    let stopped = engine.lists().stopped(&at.domain);
+    let mut body = render(&described, (failing, repeating), unpolled, activities, &stopped, engine.clock().now());
     (body.reason, body.details_line) = (closed.reason, closed.details);
     add_held_back(&engine, &at, &described.run, &mut body).await;
     if sees_payloads {
@@ -53,6 +54,7 @@ fn render(
     (failing, repeating): (Option<body::FailingTurns>, Option<body::RepeatedActivities>),
     unpolled: Vec<Unpolled>,
     open_activities: Vec<body::OpenActivity>,
+    stopped: &StoppedLists,
     now: Timestamp,
 ) -> body::Described {
     let RunState { run, heartbeats, owed, reset_as } = described;
@@ -118,7 +120,7 @@ fn render(
         open_children: open_children.collect(),
         open_updates: open_updates.collect(),
         parent: run.started.parent.clone(),
-        deadlines: run.future(heartbeats, owed, now).into_iter().map(|coming| deadline(run, coming)).collect(),
+        deadlines: run.future(heartbeats, owed, stopped, now).into_iter().map(|coming| deadline(run, coming)).collect(),
         outbox: owed.iter().map(owed_effect).collect(),
         outbox_retries: owed.attempts(),
         no_pollers: unpolled.into_iter().map(unpolled_list).collect(),

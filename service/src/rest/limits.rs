@@ -57,8 +57,8 @@ pub(super) fn of_list(settings: &ListSettings) -> Option<body::ListLimits> {
 
 /// Returns the pause of a list.
 pub(super) fn pause(pause: &ListPause) -> body::PausedList {
-    let ListPause { reason, identity, by, since } = pause.clone();
-    body::PausedList { since, reason, identity, by }
+    let ListPause { reason, identity, by, since, stop_clocks } = pause.clone();
+    body::PausedList { since, stop_clocks, reason, identity, by }
 }
 
 /// Returns the limits of a group.

@@ -135,11 +135,11 @@ pub(super) async fn set_limits<const DECIDER: bool>(
 pub(super) async fn pause<const DECIDER: bool>(
     (State(engine), Path([domain, name]), _): OnNamed,
     caller: Caller,
-    Json(body::PauseTaskList { identity, reason }): Json<body::PauseTaskList>,
+    Json(body::PauseTaskList { stop_clocks, identity, reason }): Json<body::PauseTaskList>,
 ) -> Answer {
     let list = ListSide { name, is_decider: DECIDER };
     let by = caller.by().map(|by| by.to_string());
-    let pause = ListPause { reason, identity, by, since: engine.lists().now() };
+    let pause = ListPause { reason, identity, by, since: engine.lists().now(), stop_clocks };
     let paused = engine.lists().pause_list(&domain, &list, &pause).await?;
     Ok(json(StatusCode::OK, &settings(list, &paused)))
 }

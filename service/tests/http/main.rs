@@ -50,6 +50,7 @@ mod issuer;
 mod issuers;
 mod kits;
 mod late_deadlines;
+mod list_clocks;
 mod list_limits;
 mod liveness;
 mod methods;

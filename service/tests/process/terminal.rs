@@ -61,7 +61,7 @@ async fn texts_of_others_are_escaped_on_a_terminal() {
     (batch.reason, batch.filter.workflow_ids) = (name(), vec![TURNED.to_owned()]);
     let batch = client.create_batch(&batch, None).await.unwrap().batch_id;
 
-    let pause = PauseTaskList { reason: name(), identity: name() };
+    let pause = PauseTaskList { stop_clocks: true, reason: name(), identity: name() };
     client.pause_list("deciders", TaskListKind::Decider, &pause).await.unwrap();
     let group = SetTaskLimits { max_running: Some(1), rate: None };
     client.set_limit_group(TURNED, &group).await.unwrap();

@@ -99,7 +99,8 @@ impl TestService {
         let now = self.now;
         let run = self.at(index);
         if run.run.next_deadline(&run.heartbeats).is_some_and(|at| at <= now) {
-            let fire = Command::FireDeadlines { heartbeats: run.heartbeats.clone() };
+            let fire =
+                Command::FireDeadlines { heartbeats: run.heartbeats.clone(), stopped: std::sync::Arc::default() };
             self.admit_or_fail(index, &fire);
         }
         while let Some(task) = self.waits(index) {

@@ -25,7 +25,7 @@ fn touched(given: Scene) -> Scene {
 
 /// Returns the seconds until the first upcoming change of a wanted kind.
 fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Option<u64> {
-    let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
+    let future = given.run.future(&given.heartbeats, &given.links.outbox, crate::StoppedLists::NONE, given.now);
     let at = future.iter().find(|coming| wanted(&coming.what))?.at;
     assert!(at >= given.now, "{at} is before {}", given.now);
     Some(at.since(given.now).as_millis() / 1_000)

@@ -55,6 +55,7 @@ fn nothing_due_records_nothing() {
             at: given.now,
             details: Some(Payload::from_json("1").unwrap()),
         }],
+        stopped: std::sync::Arc::default(),
     };
     check(&given, &fire, "");
 }

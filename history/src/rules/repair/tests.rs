@@ -61,7 +61,8 @@ fn late(given: &Scene) -> Vec<(UpcomingKind, u64, u64)> {
 
 /// Returns the seconds until each upcoming change of a wanted kind.
 fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Vec<u64> {
-    let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now).into_iter();
+    let future =
+        given.run.future(&given.heartbeats, &given.links.outbox, crate::StoppedLists::NONE, given.now).into_iter();
     future
         .filter(|UpcomingChange { what, .. }| wanted(what))
         .map(|it| it.at.since(given.now).as_millis() / 1_000)
@@ -266,14 +267,14 @@ fn deadlines_set_by_a_correct_clock_are_unchanged() {
     ]);
     let given = given.takes("a").takes("b").heartbeat("b", "1");
     let given = given.clone().then(&fail_with(given.task("a"), "r", None)).then(&pause()).after(10).then(&resume());
-    let before = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
+    let before = given.run.future(&given.heartbeats, &given.links.outbox, crate::StoppedLists::NONE, given.now);
     assert_eq!(late(&given), []);
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
     // Of two timers, only the late one is repaired.
     let mut given = ahead(given, |given| given.then(&signal("s")).decide([timer("late", 5)]));
     given.now = given.now.minus(seconds(60));
     let given = repaired(given);
-    let mut after = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
+    let mut after = given.run.future(&given.heartbeats, &given.links.outbox, crate::StoppedLists::NONE, given.now);
     let late = given.run.timers["late"].scheduled_event_id;
     let what = UpcomingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
     after.retain(|coming| coming.what != what);

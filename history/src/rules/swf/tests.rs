@@ -105,7 +105,9 @@ fn turns_wait_on_the_list_of_a_move() {
     assert_eq!(list_of_next(&moved), "others");
     let taken = moved.then(&signal("s")).take();
     assert_eq!(taken.run.list_of_held_turn(), "others");
-    let late = taken.after(10_000).then(&Command::FireDeadlines { heartbeats: Vec::new() });
+    let late = taken
+        .after(10_000)
+        .then(&Command::FireDeadlines { heartbeats: Vec::new(), stopped: std::sync::Arc::default() });
     assert_eq!(list_of_next(&late.take().decide([])), "others", "a timeout does not change the list");
 }
 

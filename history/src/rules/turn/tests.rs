@@ -220,7 +220,10 @@ fn seconds(seconds: u64) -> Duration {
 fn a_turn_not_taken_in_time_is_scheduled_again() {
     let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
-    let given = given.clone().after(10).then(&Command::FireDeadlines { heartbeats: vec![] });
+    let given = given
+        .clone()
+        .after(10)
+        .then(&Command::FireDeadlines { heartbeats: vec![], stopped: std::sync::Arc::default() });
     assert_eq!(given.run.turn_task.as_ref().unwrap().attempt, 2);
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     let taken = given.after(9).take().after(1);

@@ -236,6 +236,7 @@ export function Pause({ list }: { list: TaskList }): JSX.Element | null {
           (credential <Name>{paused.by}</Name>)
         </>
       ) : null}
+      {paused.stopClocks ? ', schedule-to-start timeouts stopped' : null}
       {paused.reason ? (
         <>
           : <Name>{paused.reason}</Name>

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 pub use history::limits::LIMITED_KEYS_MAX;
-use history::{Factor, Fault, Timestamp};
+use history::{Factor, Fault, ListStop, ListStops, StoppedLists, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{Limited, Refusal};
@@ -11,6 +11,10 @@ use crate::{Limited, Refusal};
 /// Maximum number of lists of a domain with settings. Our choice: the settings of a domain are one record in the store,
 /// and in memory.
 pub const LISTS_WITH_SETTINGS_MAX: usize = 200;
+
+/// Maximum number of lists of a domain that are paused with stopped clocks, or were so in the last 30 days. Our choice,
+/// as for [`LISTS_WITH_SETTINGS_MAX`].
+pub const STOPPED_LISTS_MAX: usize = 200;
 
 /// Maximum number of groups of a domain. Our choice, as for [`LISTS_WITH_SETTINGS_MAX`].
 pub const LIMIT_GROUPS_MAX: usize = 50;
@@ -116,6 +120,9 @@ pub struct ListPause {
     pub by: Option<String>,
     /// Time when the list was paused.
     pub since: Timestamp,
+    /// True if the schedule-to-start timeouts of waiting tasks are stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_clocks: bool,
 }
 
 /// Settings of one side of a task list: of its deciders or of its runners.
@@ -200,6 +207,45 @@ pub struct DomainLists {
     /// Limits that the lists of a group share, by the group's name.
     #[serde(default)]
     pub groups: BTreeMap<String, TaskLimits>,
+    /// Past pauses that stopped the schedule-to-start timeouts of waiting tasks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "as_pairs")]
+    pub stops: BTreeMap<ListSide, Vec<ListStop>>,
+}
+
+impl DomainLists {
+    /// Returns the past and current pauses that stop the schedule-to-start timeouts of waiting tasks.
+    pub fn stopped(&self) -> StoppedLists {
+        let stopped_at = |own: &ListSettings| own.paused.as_ref().filter(|it| it.stop_clocks).map(|it| it.since);
+        let mut stopped = StoppedLists::default();
+        let paused = self.lists.iter().filter(|(_, own)| stopped_at(own).is_some()).map(|(list, _)| list);
+        for list in self.stops.keys().chain(paused) {
+            let past = self.stops.get(list).map(Vec::as_slice).unwrap_or_default();
+            let of_side = if list.is_decider { &mut stopped.deciders } else { &mut stopped.activities };
+            of_side.insert(list.name.clone(), ListStops::new(past, self.lists.get(list).and_then(stopped_at)));
+        }
+        stopped
+    }
+
+    /// Returns the number of lists that were or are paused with stopped clocks.
+    pub(crate) fn stopped_lists(&self) -> usize {
+        let StoppedLists { deciders, activities } = self.stopped();
+        deciders.len() + activities.len()
+    }
+
+    /// Ends a pause. If clocks were stopped, records the pause as a past one.
+    pub(crate) fn end_pause(&mut self, list: &ListSide, pause: &ListPause, now: Timestamp) {
+        if pause.stop_clocks {
+            history::add_list_stop(self.stops.entry(list.clone()).or_default(), pause.since, now);
+        }
+    }
+
+    /// Removes past pauses that ended long ago.
+    pub(crate) fn forget_old_stops(&mut self, now: Timestamp) {
+        self.stops.retain(|_, past| {
+            past.retain(|stop| now.since(stop.to) <= history::limits::LIST_STOPS_KEPT);
+            !past.is_empty()
+        });
+    }
 }
 
 impl DomainLists {
@@ -260,19 +306,19 @@ mod as_pairs {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::{ListSettings, ListSide};
+    use super::ListSide;
 
-    pub(super) fn serialize<S: Serializer>(
-        lists: &BTreeMap<ListSide, ListSettings>,
+    pub(super) fn serialize<S: Serializer, T: Serialize>(
+        lists: &BTreeMap<ListSide, T>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         lists.iter().collect::<Vec<_>>().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
         deserializer: D,
-    ) -> Result<BTreeMap<ListSide, ListSettings>, D::Error> {
-        Ok(Vec::<(ListSide, ListSettings)>::deserialize(deserializer)?.into_iter().collect())
+    ) -> Result<BTreeMap<ListSide, T>, D::Error> {
+        Ok(Vec::<(ListSide, T)>::deserialize(deserializer)?.into_iter().collect())
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Limited {
     ListSettings,
     /// Limit groups of a domain.
     LimitGroups,
+    /// Task lists of a domain that are paused with stopped clocks, or were so recently.
+    StoppedLists,
     /// Total bytes of the settings of a domain's task lists.
     ListSettingsBytes,
     /// Batches of a domain that are not completed.
@@ -55,6 +57,10 @@ impl std::fmt::Display for Limited {
             }
             Self::ListSettings => "task lists with settings in a domain",
             Self::LimitGroups => "limit groups in a domain",
+            Self::StoppedLists => {
+                "task lists in a domain whose clocks are stopped or were stopped in the last 30 days; pause the list \
+                 without this option"
+            }
             Self::ListSettingsBytes => "bytes of settings of all task lists of a domain; remove some",
             Self::Batches => "batches in a domain that are not completed",
             Self::Secrets => "valid secrets at the same time; a rotation without an overlap ends the earlier ones",

@@ -17,6 +17,7 @@ use crate::lists::in_flight::InFlight;
 use crate::lists::limits::configured::Configured;
 use crate::lists::limits::home_line::HomeLine;
 use crate::lists::limits::permit::Permit;
+use crate::lists::limits::stopped::StoppedByDomain;
 use crate::lists::matching::{Leaving, Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
@@ -51,6 +52,8 @@ pub struct TaskLists {
     pub(crate) changing_limits: tokio::sync::Mutex<()>,
     /// Limits in the configuration of this node.
     pub(crate) configured: Configured,
+    /// Pauses that stop schedule-to-start timeouts.
+    pub(crate) stopped: StoppedByDomain,
     /// Lists that were reported to operators as having no poller.
     pub(crate) unpolled: ReportedUnpolled,
     /// Channel to the component that calls Lambda functions. It receives the domain of each waiting Lambda task.

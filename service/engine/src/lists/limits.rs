@@ -16,6 +16,7 @@ pub(crate) mod home_line;
 pub(crate) mod limiter;
 pub(crate) mod operate;
 pub(crate) mod permit;
+pub(crate) mod stopped;
 
 #[cfg(test)]
 mod tests;

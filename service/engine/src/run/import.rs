@@ -89,7 +89,7 @@ impl RunContext {
         }
         let (run, links, _) = transition.into_all();
         let events = imported.events().to_vec();
-        let due = commit::due(&run, &links, &[], 0, now);
+        let due = commit::due(&run, &links, &[], 0, &self.lists.stopped(&key.domain), now);
         let (copied, op) = (events.len(), self.ids.op());
         let draft = Draft { base, run, links, events, copied, offers: 0, op, due };
         let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));

@@ -191,7 +191,14 @@ impl RunWorker<'_> {
             Batched::Take { .. } | Batched::Effect { .. } | Batched::Wake { .. } => None,
         });
         context.marks.recall(key, transition.run_mut(), &requests.flatten().collect::<Vec<_>>()).await?;
-        let BatchSummary { wakes, refuses } = admit(key, batch, &mut transition, owed, &heartbeats, now);
+        let is_woken = batch.iter().any(|request| matches!(request, Batched::Wake { .. }));
+        let stopped = if is_woken {
+            Box::pin(context.lists.stopped_for_wake(&key.domain, transition.run(), now)).await?
+        } else {
+            Arc::default()
+        };
+        let fire = Command::FireDeadlines { heartbeats, stopped };
+        let BatchSummary { wakes, refuses } = admit(key, batch, &mut transition, owed, &fire, now);
         if refuses && self.state.invalidate_if_served_from_cache(before) {
             return Ok(TryOutcome::Again);
         }
@@ -221,11 +228,13 @@ impl RunWorker<'_> {
         };
         let stored = loaded.head.due.map(Timestamp::from_millis);
         // The time in the store is too late if it was computed with a clock that was ahead.
-        let due = || commit::due(loaded.run(), &loaded.body.links, &loaded.heartbeats, loaded.body.offers, now);
-        let is_late =
-            |stored: Timestamp| due().is_some_and(|due| stored.since(due) > history::limits::DEADLINE_LATE_MIN);
+        let stopped = self.context.lists.stopped(&self.key.domain);
+        let StoredRun { body, heartbeats, .. } = loaded;
+        let due = commit::due(loaded.run(), &body.links, heartbeats, body.offers, &stopped, now);
+        let is_late = |stored: Timestamp| due.is_some_and(|due| stored.since(due) > history::limits::DEADLINE_LATE_MIN);
         if stored.is_none_or(|stored| stored > now && !is_late(stored)) {
-            self.context.agenda.set(self.key, stored);
+            // After the resume of a task list, the run may be due a little earlier than stored.
+            self.context.agenda.set(self.key, stored.map(|stored| due.map_or(stored, |due| due.min(stored))));
             return Ok(Some(()));
         }
         let transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
@@ -269,13 +278,14 @@ struct BatchSummary {
 }
 
 /// Admits requests in order. Each request is admitted in the state that results from the previous requests. `owed`
-/// contains, for each effect in the batch, whether the effect is still in the outbox of its source run.
+/// contains, for each effect in the batch, whether the effect is still in the outbox of its source run. `fire` is the
+/// command of a wake, which records what is due.
 fn admit(
     key: &HeadKey,
     batch: &mut [Batched],
     transition: &mut Transition,
     owed: Vec<Result<bool, Refusal>>,
-    heartbeats: &[Heartbeat],
+    fire: &Command,
     now: Timestamp,
 ) -> BatchSummary {
     let mut summary = BatchSummary { wakes: false, refuses: false };
@@ -308,7 +318,7 @@ fn admit(
             Batched::Wake { .. } => {
                 summary.wakes = true;
                 // This fails if no deadline is due yet. The wake then records nothing.
-                drop(transition.admit(&Command::FireDeadlines { heartbeats: heartbeats.to_vec() }, now));
+                drop(transition.admit(fire, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }
         }

@@ -134,7 +134,8 @@ impl RunContext {
             _ => 0,
         };
         let heartbeats = base.map(|base| base.heartbeats.as_slice()).unwrap_or_default();
-        let due = self.due_to_store(base, commit::due(&run, &links, heartbeats, offers, now), now);
+        let stopped = self.lists.stopped(&key.domain);
+        let due = self.due_to_store(base, commit::due(&run, &links, heartbeats, offers, &stopped, now), now);
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
         let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));

@@ -46,7 +46,7 @@ async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) 
     let command = Command::complete(TurnId { scheduled_event_id: 2, started_event_id: 3 }, vec![close]);
     transition.admit(&command, now).unwrap();
     let (run, links, events) = transition.into_all();
-    let due = commit::due(&run, &links, &[], 0, now);
+    let due = commit::due(&run, &links, &[], 0, history::StoppedLists::NONE, now);
     assert!(due.is_some_and(|due| due <= now.plus(history::Duration::from_secs(30))), "somebody must look again");
     let draft = Draft { base: Some(&base), run, links, events, copied: 0, offers: 0, op: 1, due };
     let prepared = commit::prepare(draft, &store.limits(), |head| store.weight(&key, head));

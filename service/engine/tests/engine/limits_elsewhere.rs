@@ -369,3 +369,36 @@ async fn a_joined_home_node_counts_tasks_that_the_previous_one_let_start() {
     }
     assert!(became_home > 0, "this test needs names of nodes that become home nodes");
 }
+
+/// Changes the settings of lists through another process, which is no node and tells no node of the change.
+async fn change_quietly(node: &Service, seed: u64, is_pause: bool) {
+    let settings = Settings { seed: Some(seed), ..Settings::default() };
+    let alone = Engine::open(Arc::clone(&node.store), Arc::clone(&node.clock) as _, settings).await.unwrap();
+    let pause = ListPause { since: alone.lists().now(), stop_clocks: true, ..ListPause::default() };
+    let lists = alone.lists();
+    let changed = if is_pause {
+        lists.pause_list(DOMAIN, &side(), &pause).await
+    } else {
+        lists.resume_list(DOMAIN, &side()).await
+    };
+    changed.unwrap();
+    alone.begin_shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_missed_a_stop_of_clocks_lets_nothing_time_out() {
+    let ([one, two], _) = nodes::<2>().await;
+    let wait = Some(history::Duration::from_secs(60));
+    let start = Start { decider_schedule_to_start: wait, ..Start::new("w", "test", "deciders") };
+    two.engine.commands().start(DOMAIN, start).await.unwrap();
+    pass(&one, 30).await;
+    change_quietly(&one, 99, true).await;
+    pass(&one, 500).await;
+    assert!(!one.names("w").await.contains(&"DeciderTimedOut"), "30 s are left");
+    change_quietly(&one, 98, false).await;
+    pass(&one, 29).await;
+    assert!(!one.names("w").await.contains(&"DeciderTimedOut"), "a second is left");
+    // The nodes do not know of the resume, so they read the pauses again when they look at the run.
+    pass(&one, 600).await;
+    assert!(one.names("w").await.contains(&"DeciderTimedOut"));
+}

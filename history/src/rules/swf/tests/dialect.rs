@@ -113,7 +113,9 @@ fn the_child_policy_applies_on_termination_and_timeout_only() {
             key: None,
         };
         assert_eq!(ends(&parent.clone().then(&other)), 0, "the request's policy takes precedence");
-        let late = parent.after(400 * 24 * 3_600).then(&Command::FireDeadlines { heartbeats: Vec::new() });
+        let late = parent
+            .after(400 * 24 * 3_600)
+            .then(&Command::FireDeadlines { heartbeats: Vec::new(), stopped: std::sync::Arc::default() });
         assert_eq!((newest(&late).name(), ends(&late)), ("WorkflowTimedOut", ended), "{policy:?}");
     }
 }

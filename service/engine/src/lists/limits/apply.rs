@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use history::{EventId, Run};
+use history::{EventId, Run, StoppedLists, Timestamp};
 use store::{HeadKey, ListQuery, Listed};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::Refusal;
-use crate::base::list_settings::DomainLists;
+use crate::base::list_settings::{DomainLists, ListSide};
 use crate::commit::StoredRun;
 use crate::lists::backlog::running;
 use crate::lists::hand_out::TaskLists;
@@ -23,6 +23,10 @@ use crate::nodes::messages::SlotNews;
 
 /// Number of runs that are read with one request to the store while running tasks are counted. Our choice.
 const RUNS_AT_ONCE: usize = 100;
+
+/// Maximum number of waiting tasks of a resumed list whose runs are woken at once, to compute when the tasks time out.
+/// Our choice: the runs of other tasks are woken when they are due anyway.
+const WOKEN_AFTER_RESUME_MAX: usize = 1_000;
 
 /// Pause after a failed read of the store. Our choice.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -127,6 +131,7 @@ impl TaskLists {
         let as_new_home = self.matching.with_limiter(|limiter| limiter.set_away(domain, is_away, Instant::now()));
         let (lists, of_new_lists) = self.matching.set_limits(domain, settings);
         self.pair_all(&lists);
+        self.set_stopped(domain, settings, Instant::now());
         lists.iter().for_each(|list| self.forward_home(list));
         for count in as_new_home.into_iter().chain(of_new_lists) {
             self.start_counting(domain, count);
@@ -204,6 +209,55 @@ impl TaskLists {
                 concurrency_key: key.map(Arc::from),
             };
             self.matching.with_limiter(|limiter| limiter.found(count, &slot, Instant::now()));
+        }
+    }
+}
+
+/// Pauses that stop the schedule-to-start timeouts of waiting tasks.
+impl TaskLists {
+    /// Returns the pauses of a domain's lists that stop schedule-to-start timeouts, as this node knows them.
+    pub fn stopped(&self, domain: &str) -> Arc<StoppedLists> {
+        self.stopped.get(domain)
+    }
+
+    /// Returns the pauses with which a wake of a run records timeouts.
+    ///
+    /// # Errors
+    ///
+    /// An error of the store.
+    pub(crate) async fn stopped_for_wake(
+        &self,
+        domain: &Arc<str>,
+        run: &Run,
+        now: Timestamp,
+    ) -> Result<Arc<StoppedLists>, Refusal> {
+        // The pauses matter only for waits that are longer than their timeout. Known pauses are also read again, since
+        // the list may have been resumed.
+        if !self.nodes.is_shared() || !run.has_waited_too_long(now) {
+            return Ok(self.stopped.get(domain));
+        }
+        let _guard = self.changing_limits.lock().await;
+        if !self.stopped.is_fresh(domain) {
+            let read_at = Instant::now();
+            match self.registry.list_settings(domain).await {
+                Ok(settings) => self.set_stopped(domain, &settings, read_at),
+                Err(Refusal::UnknownDomain { .. }) => self.set_stopped(domain, &DomainLists::default(), read_at),
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(self.stopped.get(domain))
+    }
+
+    /// Replaces the known pauses of a domain's lists. Wakes the runs of waiting tasks of resumed lists, because the
+    /// times of their next wakes assume that the lists are still paused.
+    pub(crate) fn set_stopped(&self, domain: &Arc<str>, settings: &DomainLists, read_at: Instant) {
+        let now = self.clock.now();
+        for ListSide { name, is_decider } in self.stopped.set(domain, settings, read_at) {
+            let side = if is_decider { Side::Decider } else { Side::Activity };
+            let list = ListKey { domain: Arc::clone(domain), side, name: name.into() };
+            for (task, _) in self.matching.next(&list, WOKEN_AFTER_RESUME_MAX) {
+                self.agenda.set_by(&task.key, now);
+            }
         }
     }
 }

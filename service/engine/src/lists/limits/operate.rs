@@ -5,9 +5,9 @@ use std::sync::Arc;
 use history::Timestamp;
 use history::event::OperatorAction;
 
-use crate::Refusal;
-use crate::base::list_settings::{DomainLists, ListPause, ListSettings, ListSide, TaskLimits};
+use crate::base::list_settings::{DomainLists, ListPause, ListSettings, ListSide, STOPPED_LISTS_MAX, TaskLimits};
 use crate::lists::hand_out::TaskLists;
+use crate::{Limited, Refusal};
 
 impl TaskLists {
     /// Applies the stored settings of all domains. Called before the first task is handed out.
@@ -83,7 +83,8 @@ impl TaskLists {
         .await
     }
 
-    /// Pauses one side of a list: tasks wait, and none starts. Running tasks continue.
+    /// Pauses one side of a list: tasks wait, and none starts. Running tasks continue. If the pause stops clocks, the
+    /// schedule-to-start timeouts of the waiting tasks are stopped.
     ///
     /// # Errors
     ///
@@ -103,7 +104,12 @@ impl TaskLists {
                 return Err(Refusal::ListAlreadyPaused { list: list.name.clone() });
             }
             known.paused = Some(pause.clone());
-            Ok(known.clone())
+            let known = known.clone();
+            all.forget_old_stops(pause.since);
+            if pause.stop_clocks && all.stopped_lists() > STOPPED_LISTS_MAX {
+                return Err(Refusal::LimitExceeded { what: Limited::StoppedLists, max: STOPPED_LISTS_MAX });
+            }
+            Ok(known)
         })
         .await
     }
@@ -116,8 +122,12 @@ impl TaskLists {
     pub async fn resume_list(self: &Arc<Self>, domain: &str, list: &ListSide) -> Result<ListSettings, Refusal> {
         self.change_settings(domain, |all| {
             let known = all.lists.get_mut(list);
-            let resumed = known.and_then(|known| known.paused.take().map(|_| known.clone()));
-            resumed.ok_or_else(|| Refusal::ListNotPaused { list: list.name.clone() })
+            let resumed = known.and_then(|known| known.paused.take().map(|pause| (pause, known.clone())));
+            let (pause, known) = resumed.ok_or_else(|| Refusal::ListNotPaused { list: list.name.clone() })?;
+            let now = self.clock.now();
+            all.end_pause(list, &pause, now);
+            all.forget_old_stops(now);
+            Ok(known)
         })
         .await
     }

@@ -47,6 +47,7 @@ fn set(matching: &Matching, lists: &[(&str, ListSettings)], groups: &[(&str, Tas
     let settings = DomainLists {
         lists: lists.iter().map(|(name, own)| (side(name), own.clone())).collect(),
         groups: groups.iter().map(|(name, limits)| ((*name).to_owned(), *limits)).collect(),
+        ..DomainLists::default()
     };
     let (changed, count) = matching.set_limits(&"d".into(), &settings);
     if let Some(count) = count {

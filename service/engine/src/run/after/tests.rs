@@ -41,7 +41,7 @@ fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> Stor
         transition.admit(command, now()).unwrap();
     }
     let (run, links, events) = transition.into_all();
-    let due = commit::due(&run, &links, &[], 0, now());
+    let due = commit::due(&run, &links, &[], 0, history::StoppedLists::NONE, now());
     let draft = Draft { base, run, links, events, copied: 0, offers: 0, op: 1, due };
     commit::prepare(draft, &LIMITS, |head| head.body.len()).next
 }

@@ -128,6 +128,24 @@ pub(super) const LIMITS: Section = Section {
             ..ROW
         },
         Row {
+            what: "Task lists that are paused with `stopClocks`, or were so in the last 30 days",
+            per: "domain",
+            constant: "service/engine/src/base/list_settings.rs STOPPED_LISTS_MAX",
+            beyond: "409 `limit-exceeded`",
+            tried_in: "service/tests/http/list_clocks.rs",
+            test: "a_domain_has_200_lists_with_stopped_clocks",
+            ..ROW
+        },
+        Row {
+            what: "Past pauses with `stopClocks` that are kept, for 30 days",
+            per: "task list",
+            constant: "history/src/limits.rs LIST_STOPS_MAX",
+            beyond: "two pauses are joined, and timeouts can expire later",
+            tried_in: "history/src/run/stopped_lists/tests.rs",
+            test: "joined_pauses_postpone_timeouts_and_keep_the_bound",
+            ..ROW
+        },
+        Row {
             what: "Limit groups",
             per: "domain",
             constant: "service/engine/src/base/list_settings.rs LIMIT_GROUPS_MAX",
