@@ -50,6 +50,7 @@ fn sections_have_all_settings_of_lists_and_groups() {
         // A section without limits removes the limits of the list.
         lists: [(side("payments", false), settings), (side("payments", true), ListSettings::default())].into(),
         groups: [("bank".to_owned(), bank)].into(),
+        ..DomainLists::default()
     };
     assert_eq!(found, Ok(ListLimits([("shop".to_owned(), shop)].into())));
     assert_eq!(read(""), Ok(ListLimits::default()));

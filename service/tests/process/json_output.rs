@@ -14,7 +14,8 @@ use crate::start;
 use crate::support::Scratch;
 
 /// Commands with `--json` that other tests execute, and where.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("activity-output", "commands.rs: it needs a runner that appends output"),
     ("standby", "backup.rs"),
     ("standby-promote", "backup.rs"),
     ("node-show", "service/tests/http/nodes.rs: it needs a shared store"),
@@ -116,6 +117,7 @@ async fn runs_and_activities(shell: &mut JsonShell) {
         "activity resume w a",
         "activity complete w a --result 1",
         "activity fail w b --failure bad",
+        "activity start --type work --list alone --id alone",
         "workflow signal w go",
         "workflow pause w",
         "workflow resume w",
@@ -130,6 +132,7 @@ async fn runs_and_activities(shell: &mut JsonShell) {
     assert_eq!((events > 5, shell.list("workflow history w")), (true, events));
     assert_eq!(shell.values("workflow result w", 5).len(), 1);
     assert_eq!(shell.values("workflow execute x --type test --list nowhere --wait 0s", 5).len(), 1);
+    assert_eq!(shell.values("activity execute --type work --list alone --id other --wait 0s", 5).len(), 1);
     let answering = tokio::spawn(answer(client.clone()));
     for line in ["query w total", "workflow query w total"] {
         assert_eq!(shell.json(line), 7);

@@ -276,6 +276,7 @@ impl DomainLists {
         Self {
             lists: lists.map(|(list, own)| (list.clone(), own.clone())).collect(),
             groups: groups.map(|(name, limits)| (name.clone(), *limits)).collect(),
+            ..Self::default()
         }
     }
 

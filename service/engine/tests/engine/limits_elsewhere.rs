@@ -48,17 +48,16 @@ async fn limited(max: u32) -> ([Service; 3], Arc<Line>) {
     let (mut nodes, line) = nodes::<3>().await;
     limit(&nodes[0], max).await;
     pass(&nodes[0], 5).await;
-    let home = home(&nodes).await;
+    let home = home(&nodes);
     nodes.swap(0, home);
     (nodes, line)
 }
 
 /// Returns the place of the home node: it alone counts running tasks.
-async fn home(nodes: &[Service]) -> usize {
-    let counts = |engine: &Arc<Engine>| engine.render_metrics().contains("baton_list_max_running{");
-    let homes: Vec<usize> = (0..nodes.len()).filter(|at| counts(&nodes[*at].engine)).collect();
-    assert_eq!(homes.len(), 1, "{homes:?}");
-    homes[0]
+fn home(nodes: &[Service]) -> usize {
+    let counts = |node: &Service| node.engine.render_metrics().contains("baton_list_max_running{");
+    assert_eq!(nodes.iter().filter(|node| counts(node)).count(), 1);
+    nodes.iter().position(counts).unwrap()
 }
 
 async fn start(node: &Service, ids: impl IntoIterator<Item = u32>) {
@@ -292,7 +291,7 @@ async fn every_node_tells_what_waits_behind_a_limit() {
         let described = node.engine.views().describe(&at("w2")).await.unwrap();
         let run: RunRef = at("w2");
         let held = node.engine.lists().held_back(&run, &described.run).await;
-        assert_eq!(held[0].holds, [hold.clone()]);
+        assert_eq!(held[0].holds, std::slice::from_ref(&hold));
     }
 }
 
@@ -350,7 +349,7 @@ async fn a_joined_home_node_counts_tasks_that_the_previous_one_let_start() {
         limit(&nodes[0], 1).await;
         pass(&nodes[0], 5).await;
         start(&nodes[0], 0..3).await;
-        let other = 1 - home(&nodes).await;
+        let other = 1 - home(&nodes);
         // The new node joins between two heartbeats of the others.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let address = format!("http://joins{number}");

@@ -132,7 +132,9 @@ impl TaskLists {
         let (lists, of_new_lists) = self.matching.set_limits(domain, settings);
         self.pair_all(&lists);
         self.set_stopped(domain, settings, Instant::now());
-        lists.iter().for_each(|list| self.forward_home(list));
+        for list in &lists {
+            self.forward_home(list);
+        }
         for count in as_new_home.into_iter().chain(of_new_lists) {
             self.start_counting(domain, count);
         }

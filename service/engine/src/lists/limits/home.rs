@@ -91,7 +91,9 @@ impl TaskLists {
                 if let Err(error) = is_taken {
                     tracing::debug!(error, home, "tasks could not be forwarded to the home node of their limits");
                 }
-                tasks.into_iter().for_each(|task| lists.matching.restore(&list, task));
+                for task in tasks {
+                    lists.matching.restore(&list, task);
+                }
                 lists.home.forwarded().remove(&list);
                 let (again, list) = (Arc::clone(&lists), list.clone());
                 lists.background.after(OFFER_PAUSE, move || {
@@ -206,7 +208,11 @@ impl TaskLists {
                     tracing::info!(%domain, "this node is now the home node of limits of task lists");
                     self.start_counting(&domain, count);
                 }
-                None if is_away && !was_away => lists.iter().for_each(|list| self.forward_home(list)),
+                None if is_away && !was_away => {
+                    for list in &lists {
+                        self.forward_home(list);
+                    }
+                }
                 None if had_passed => self.pair_all(&lists),
                 None => {}
             }
@@ -227,7 +233,9 @@ impl TaskLists {
                 Err(refusal) => return Err(refusal),
             }
         }
-        left.iter().for_each(|domain| self.set_limits(domain, &DomainLists::default()));
+        for domain in &left {
+            self.set_limits(domain, &DomainLists::default());
+        }
         Ok(())
     }
 
