@@ -215,7 +215,7 @@ impl ListLimits {
         Ok(())
     }
 
-    /// Lets the service use these limits from now on. They are stored by [`store`].
+    /// Lets the service use these limits from now on. They are stored by [`store()`].
     pub(crate) fn configure(&self, lists: &TaskLists) {
         lists.configure(self.0.clone());
     }

@@ -1,11 +1,17 @@
 //! Limits of task lists if nodes share the store: one node counts for all.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use engine::list_settings::{ListPause, ListSettings, ListSide, StartRate, TaskLimits};
 use engine::{DeciderTask, Delivery, Engine, LimitHold, LimitScope, Poll, RunRef, Settings};
 use history::{Factor, Start};
+use simulation::intercepted::{Commit, Intercepted, Interceptor};
+use simulation::stores::fresh;
+use store::{Cas, Store};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -400,4 +406,44 @@ async fn a_node_that_missed_a_stop_of_clocks_lets_nothing_time_out() {
     // The nodes do not know of the resume, so they read the pauses again when they look at the run.
     pass(&one, 600).await;
     assert!(one.names("w").await.contains(&"DeciderTimedOut"));
+}
+
+/// A store in which a commit of settings lands, and its response never arrives while the flag is set.
+#[derive(Clone)]
+struct Silent {
+    store: Arc<dyn Store>,
+    is_silent: Arc<AtomicBool>,
+    landed: Arc<Notify>,
+}
+
+#[async_trait]
+impl Interceptor for Silent {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, store::Error> {
+        let answer = self.store.commit(key, expect, head, parts).await;
+        if key.workflow_id.contains("task-lists") && self.is_silent.load(Ordering::SeqCst) {
+            self.landed.notify_one();
+            return std::future::pending().await;
+        }
+        answer
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_caller_leaves_before_its_response_is_applied() {
+    let silent = Silent { store: fresh().await, is_silent: Arc::default(), landed: Arc::default() };
+    let service = Service::over(Arc::new(Intercepted(silent.clone()))).await;
+    service.engine.lists().pause_list(DOMAIN, &side(), &ListPause::default()).await.unwrap();
+    start(&service, 0..1).await;
+    assert!(take(&service).await.is_none(), "the list is paused");
+    silent.is_silent.store(true, Ordering::SeqCst);
+    let lists = Arc::clone(service.engine.lists());
+    let resuming = tokio::spawn(async move { lists.resume_list(DOMAIN, &side()).await });
+    silent.landed.notified().await;
+    resuming.abort();
+    silent.is_silent.store(false, Ordering::SeqCst);
+    assert!(take(&service).await.is_some(), "the list is resumed in the store, and so it is here");
 }

@@ -1,6 +1,7 @@
 //! Calls of operators: settings of lists, limit groups, pauses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use history::Timestamp;
 use history::event::OperatorAction;
@@ -8,6 +9,25 @@ use history::event::OperatorAction;
 use crate::base::list_settings::{DomainLists, ListPause, ListSettings, ListSide, STOPPED_LISTS_MAX, TaskLimits};
 use crate::lists::hand_out::TaskLists;
 use crate::{Limited, Refusal};
+
+/// Pause after settings that could not be applied. Our choice.
+const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A change of settings that may be stored and is not applied. When it is dropped in this state, the stored settings are
+/// applied in the background: otherwise a list that an operator has resumed could stay paused.
+struct UnappliedChange {
+    lists: Arc<TaskLists>,
+    domain: Arc<str>,
+    is_applied: bool,
+}
+
+impl Drop for UnappliedChange {
+    fn drop(&mut self) {
+        if !self.is_applied && tokio::runtime::Handle::try_current().is_ok() {
+            self.lists.apply_stored_soon(Arc::clone(&self.domain));
+        }
+    }
+}
 
 impl TaskLists {
     /// Applies the stored settings of all domains. Called before the first task is handed out.
@@ -37,6 +57,8 @@ impl TaskLists {
         if self.nodes.is_shared() { self.nodes.announce_list_change().await } else { Ok(()) }
     }
 
+    /// Changes the stored settings of a domain, and applies them. If the caller leaves or the outcome is unknown, the
+    /// stored settings are applied in the background.
     pub(super) async fn change_settings<T>(
         self: &Arc<Self>,
         domain: &str,
@@ -44,18 +66,43 @@ impl TaskLists {
     ) -> Result<T, Refusal> {
         // Two changes are applied in the order in which they are written.
         let _guard = self.changing_limits.lock().await;
+        let mut unapplied = UnappliedChange { lists: Arc::clone(self), domain: domain.into(), is_applied: false };
         let changed = self.registry.change_list_settings(domain, change).await;
         let (settings, changed) = match changed {
             Ok((settings, changed)) => (settings, Ok(changed)),
-            // The change may be stored already, by a node that has failed before it announced the change.
-            Err(refusal) if self.nodes.is_shared() && !refusal.is_retryable() => {
-                (self.registry.list_settings(domain).await?, Err(refusal))
+            Err(refusal @ Refusal::UnknownDomain { .. }) => {
+                unapplied.is_applied = true;
+                return Err(refusal);
             }
+            // An earlier request or another node may have stored this change without applying it.
+            Err(refusal) if !refusal.is_retryable() => (self.registry.list_settings(domain).await?, Err(refusal)),
             Err(refusal) => return Err(refusal),
         };
         self.set_limits(&domain.into(), &settings);
         self.announce_settings().await?;
+        unapplied.is_applied = true;
         changed
+    }
+
+    /// Applies the stored settings of a domain, in the background. Repeats this until it succeeds.
+    fn apply_stored_soon(self: &Arc<Self>, domain: Arc<str>) {
+        let lists = Arc::clone(self);
+        self.background.spawn_until_stopped(async move {
+            while let Err(refusal) = lists.apply_stored(&domain).await {
+                tracing::warn!(%refusal, %domain, "the settings of task lists could not be applied yet");
+                tokio::time::sleep(APPLY_AGAIN_AFTER).await;
+            }
+        });
+    }
+
+    async fn apply_stored(self: &Arc<Self>, domain: &Arc<str>) -> Result<(), Refusal> {
+        let _guard = self.changing_limits.lock().await;
+        match self.registry.list_settings(domain).await {
+            Ok(settings) => self.set_limits(domain, &settings),
+            Err(Refusal::UnknownDomain { .. }) => self.set_limits(domain, &DomainLists::default()),
+            Err(refusal) => return Err(refusal),
+        }
+        self.announce_settings().await
     }
 
     /// Replaces the limits of one side of a list. A pause stays. Running tasks are not affected by lower limits.
@@ -171,10 +218,17 @@ impl TaskLists {
     /// As for [`Registry::delete_domain`](crate::Registry::delete_domain).
     pub async fn delete_domain(self: &Arc<Self>, domain: &str) -> Result<(), Refusal> {
         let _guard = self.changing_limits.lock().await;
-        self.registry.delete_domain(domain).await?;
+        let mut unapplied = UnappliedChange { lists: Arc::clone(self), domain: domain.into(), is_applied: false };
+        let deleted = self.registry.delete_domain(domain).await;
+        if deleted.as_ref().is_err_and(|refusal| !refusal.is_retryable()) {
+            unapplied.is_applied = true;
+        }
+        deleted?;
         self.configured.forget(domain);
         self.set_limits(&domain.into(), &DomainLists::default());
-        self.announce_settings().await
+        self.announce_settings().await?;
+        unapplied.is_applied = true;
+        Ok(())
     }
 
     /// Returns the current time, which a pause records.
