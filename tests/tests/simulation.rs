@@ -183,7 +183,7 @@ fn every_seed_keeps_every_promise_where_lists_have_limits() {
 
 #[test]
 fn every_seed_keeps_every_promise_where_nodes_share_limits() {
-    for (nodes, hosts, one_of) in [(2, false, 6), (3, false, 6), (3, true, 12)] {
+    for (nodes, hosts, one_of) in [(2, false, 12), (3, false, 12), (3, true, 24)] {
         keep_every_promise(None, &[], one_of, Plan { limits: true, nodes, hosts, steps: 1_200, ..Plan::default() });
     }
 }
