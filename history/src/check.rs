@@ -114,7 +114,8 @@ struct CheckedTimer {
 #[derive(Default)]
 struct CheckedOneActivity {
     scheduled: Option<EventId>,
-    /// Close of the run that follows from the close of the activity: the name of the event, and the reason of a failure.
+    /// Close of the run that follows from the close of the activity: the name of the event, and the reason of a
+    /// failure.
     outcome: Option<(&'static str, Option<String>)>,
     /// True if the previous event was the DeciderCompleted event that must close the run.
     must_close: bool,

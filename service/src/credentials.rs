@@ -1,5 +1,5 @@
-//! Reloading of the credentials, quotas and limits of task lists of a running service when their file changes, and warnings before secrets
-//! expire.
+//! Reloading of the credentials, quotas and limits of task lists of a running service when their file changes, and
+//! warnings before secrets expire.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -65,8 +65,8 @@ pub enum Rule {
     NotBeforeTime,
     /// A run that failed or timed out is retried only if its retry policy allows it.
     Retry,
-    /// The service decides the turns of a run that consists of a single activity, in the commit that schedules them. The
-    /// run closes with the outcome of the activity.
+    /// The service decides the turns of a run that consists of a single activity, in the commit that schedules them.
+    /// The run closes with the outcome of the activity.
     OneActivity,
     /// The window of a turn reaches from the DeciderStarted event of the last completed turn to its own DeciderStarted
     /// event.

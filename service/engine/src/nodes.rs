@@ -37,12 +37,14 @@ const DEAD_AFTER: Duration = Duration::from_secs(3);
 /// Time after which a dead node is removed from the record in the store. Our choice.
 const FORGET_AFTER: Duration = Duration::from_secs(60);
 
-/// Time after the start of a heartbeat for which this node may decide about the limits of task lists. Our choice: shorter
-/// than [`DEAD_AFTER`] by an interval of heartbeats, so that this node has stopped deciding before another node begins.
+/// Time after the start of a heartbeat for which this node may decide about the limits of task lists. Our choice:
+/// shorter than [`DEAD_AFTER`] by an interval of heartbeats, so that this node has stopped deciding before another node
+/// begins.
 pub(crate) const DECIDES_FOR: Duration = Duration::from_secs(2);
 
 /// Time for which a new home node of task lists waits before it counts their running tasks. The previous home node has
-/// stopped after [`DECIDES_FOR`], and all nodes know the new one. Our choice: as long as nodes may consider a node dead.
+/// stopped after [`DECIDES_FOR`], and all nodes know the new one. Our choice: as long as nodes may consider a node
+/// dead.
 pub(crate) const HOME_SETTLES_AFTER: Duration = DEAD_AFTER;
 
 /// Maximum number of attempts to write a heartbeat. An attempt fails if it conflicts with another write or the store

@@ -1,4 +1,4 @@
-//! What is told about limited task lists: to people, and to other nodes.
+//! Reports about limited task lists, for people and for other nodes.
 
 use std::sync::Arc;
 

@@ -256,9 +256,9 @@ impl Matching {
         if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
     }
 
-    /// Returns true if a list accepts this task. A full list still accepts tasks of concurrency keys that have less than
-    /// their share of it, so that a key with very many tasks does not move all others to the store, where they would
-    /// wait behind it. Together these tasks take at most as much space again.
+    /// Returns true if a list accepts this task. A full list still accepts tasks of concurrency keys that have less
+    /// than their share of it, so that a key with very many tasks does not move all others to the store, where they
+    /// would wait behind it. Together these tasks take at most as much space again.
     fn has_room_for(&self, list: &TaskList, task: &OnList) -> bool {
         let capacity = self.capacity();
         let tasks = list.tasks.len();
@@ -536,8 +536,9 @@ impl Matching {
     }
 
     /// Takes the next pair of a task and a poller that waits, on a list whose limits or keys let both wait. Riders are
-    /// not considered, because they get a poller when they are offered. Pollers of single runs are included on request, because each of them must look through all tasks of the list. Only limits,
-    /// and changes of limits, can let such a poller and a task of its run wait.
+    /// not considered, because they get a poller when they are offered. Pollers of single runs are included on request,
+    /// because each of them must look through all tasks of the list. Only limits, and changes of limits, can let such a
+    /// poller and a task of its run wait.
     pub(crate) fn next_pair(&self, key: &ListKey, includes_of_runs: bool) -> Option<(Poller, Leaving)> {
         let mut lists = self.lock();
         let list = lists.get_mut(key).filter(|list| list.has_tasks())?;
@@ -547,7 +548,8 @@ impl Matching {
         });
         let pair = match pair {
             Some((Some(poller), leaving)) => Some((poller, leaving)),
-            // The poller waited a moment ago, and the list is locked. It has disconnected since, so the task is put back.
+            // The poller waited a moment ago, and the list is locked. It has disconnected since, so the task is put
+            // back.
             Some((None, leaving)) => {
                 list.insert(leaving.task, None, &self.all);
                 None
@@ -605,8 +607,8 @@ impl Matching {
         self.readmit(freed)
     }
 
-    /// Returns the permit of a task that the home node of the list's limits has permitted to start. If the task does not
-    /// start, the home node is informed.
+    /// Returns the permit of a task that the home node of the list's limits has permitted to start. If the task does
+    /// not start, the home node is informed.
     pub(crate) fn permit_from_home(&self, list: &ListKey, task: &WaitingTask) -> Permit {
         Permit::new(&self.returned_slots, task.slot(list))
     }

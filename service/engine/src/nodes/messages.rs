@@ -116,8 +116,8 @@ pub struct ShownList {
     pub key: Option<String>,
 }
 
-/// Maximum number of tasks in one message to the home node. Our choice: a message with names of maximum size fits into a
-/// request body.
+/// Maximum number of tasks in one message to the home node. Our choice: a message with names of maximum size fits into
+/// a request body.
 pub(crate) const FORWARDED_MAX: usize = 100;
 
 /// Maximum number of reports in one message to the home node. Our choice, as for [`FORWARDED_MAX`].

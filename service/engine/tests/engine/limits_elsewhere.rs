@@ -48,8 +48,8 @@ fn running(max: u32) -> TaskLimits {
     TaskLimits { max_running: Some(max), rate: None }
 }
 
-/// Opens three nodes with a limit on the list, and waits until the limit is counted. The first node returned is the home
-/// node of the limit.
+/// Opens three nodes with a limit on the list, and waits until the limit is counted. The first node returned is the
+/// home node of the limit.
 async fn limited(max: u32) -> ([Service; 3], Arc<Line>) {
     let (mut nodes, line) = nodes::<3>().await;
     limit(&nodes[0], max).await;

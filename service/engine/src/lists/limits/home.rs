@@ -8,7 +8,8 @@
 //!   end it commits.
 //! * If reports are lost because a node has failed, the home node reads the runs of the tasks that it counts.
 //! * A node decides only for [`DECIDES_FOR`](crate::nodes::DECIDES_FOR) after its last heartbeat. A new home node first
-//!   waits for [`HOME_SETTLES_AFTER`](crate::nodes::HOME_SETTLES_AFTER), and then counts the running tasks in the store.
+//!   waits for [`HOME_SETTLES_AFTER`](crate::nodes::HOME_SETTLES_AFTER), and then counts the running tasks in the
+//!   store.
 //!
 //! Settings are read by all nodes. A node that changes them says so in its heartbeat.
 
@@ -38,8 +39,8 @@ use crate::{ListName, Offer, Refusal};
 /// Pause after reports that could not be delivered. Our choice: a new home node is known after a few seconds.
 const REPORT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Interval at which each node reads the settings of limited lists again. Our choice: one read unit per minute, node and
-/// domain.
+/// Interval at which each node reads the settings of limited lists again. Our choice: one read unit per minute, node
+/// and domain.
 const SETTINGS_READ_EVERY: Duration = Duration::from_secs(60);
 
 /// Interval at which the home node looks for tasks whose runs must be read. Our choice: a list that runs one task at a

@@ -9,8 +9,8 @@ use crate::lists::limits::permit::TaskSlot;
 use crate::lists::list_key::ListKey;
 use crate::nodes::messages::{SlotNews, SlotReport};
 
-/// Maximum number of reports that wait until the home node can be reached. Our choice: at about 500 bytes each, they take
-/// at most 10 MB. The home node does not depend on them: it also reads the runs of running tasks.
+/// Maximum number of reports that wait until the home node can be reached. Our choice: at about 500 bytes each, they
+/// take at most 10 MB. The home node does not depend on them: it also reads the runs of running tasks.
 const REPORTS_MAX: usize = 20_000;
 
 /// Messages to home nodes that were not sent.

@@ -22,12 +22,12 @@ const BURST_EMPTY_FOR: Duration = Duration::from_secs(1);
 /// Number of keys of a list above which idle ones are forgotten. Our choice: about 100 bytes each.
 const KEYS_KEPT: usize = 1_000;
 
-/// Time after which a node that got a task must have reported whether the task has started. After that, the run is read.
-/// Our choice: longer than a commit takes while the store has errors.
+/// Time after which a node that got a task must have reported whether the task has started. After that, the run is
+/// read. Our choice: longer than a commit takes while the store has errors.
 const REPORT_WAIT: Duration = Duration::from_secs(10);
 
-/// Time after which the run of a running task is read for the first time, in case the report of the task's end was lost.
-/// It doubles with each further read. Our choice: most tasks end earlier, so that they cost no read.
+/// Time after which the run of a running task is read for the first time, in case the report of the task's end was
+/// lost. It doubles with each further read. Our choice: most tasks end earlier, so that they cost no read.
 const FIRST_CHECK_AFTER: Duration = Duration::from_secs(60);
 
 /// Maximum time between two such reads. Our choice: a read per hour costs nothing compared with a task that long.

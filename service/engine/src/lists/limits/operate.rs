@@ -13,8 +13,8 @@ use crate::{Limited, Refusal};
 /// Pause after settings that could not be applied. Our choice.
 const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A change of settings that may be stored and is not applied. When it is dropped in this state, the stored settings are
-/// applied in the background: otherwise a list that an operator has resumed could stay paused.
+/// A change of settings that may be stored and is not applied. When it is dropped in this state, the stored settings
+/// are applied in the background: otherwise a list that an operator has resumed could stay paused.
 struct UnappliedChange {
     lists: Arc<TaskLists>,
     domain: Arc<str>,
