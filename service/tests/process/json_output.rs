@@ -127,12 +127,12 @@ async fn runs_and_activities(shell: &mut JsonShell) {
     ] {
         assert!(shell.json(line).is_object(), "{line}");
     }
-    assert_eq!(shell.list("workflow list"), 2);
+    assert_eq!(shell.list("workflow list"), 3);
     let events = shell.list("history w");
     assert_eq!((events > 5, shell.list("workflow history w")), (true, events));
     assert_eq!(shell.values("workflow result w", 5).len(), 1);
     assert_eq!(shell.values("workflow execute x --type test --list nowhere --wait 0s", 5).len(), 1);
-    assert_eq!(shell.values("activity execute --type work --list alone --id other --wait 0s", 5).len(), 1);
+    assert_eq!(shell.values("activity execute --type work --list alone --id third --wait 0s", 5).len(), 1);
     let answering = tokio::spawn(answer(client.clone()));
     for line in ["query w total", "workflow query w total"] {
         assert_eq!(shell.json(line), 7);

@@ -412,7 +412,7 @@ async fn a_node_that_missed_a_stop_of_clocks_lets_nothing_time_out() {
 #[derive(Clone)]
 struct Silent {
     store: Arc<dyn Store>,
-    is_silent: Arc<AtomicBool>,
+    loses_response: Arc<AtomicBool>,
     landed: Arc<Notify>,
 }
 
@@ -424,7 +424,7 @@ impl Interceptor for Silent {
 
     async fn commit(&self, Commit { key, expect, head, parts }: Commit<'_>) -> Result<Cas, store::Error> {
         let answer = self.store.commit(key, expect, head, parts).await;
-        if key.workflow_id.contains("task-lists") && self.is_silent.load(Ordering::SeqCst) {
+        if key.workflow_id.contains("task-lists") && self.loses_response.load(Ordering::SeqCst) {
             self.landed.notify_one();
             return std::future::pending().await;
         }
@@ -434,16 +434,16 @@ impl Interceptor for Silent {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_whose_caller_leaves_before_its_response_is_applied() {
-    let silent = Silent { store: fresh().await, is_silent: Arc::default(), landed: Arc::default() };
+    let silent = Silent { store: fresh().await, loses_response: Arc::default(), landed: Arc::default() };
     let service = Service::over(Arc::new(Intercepted(silent.clone()))).await;
     service.engine.lists().pause_list(DOMAIN, &side(), &ListPause::default()).await.unwrap();
     start(&service, 0..1).await;
     assert!(take(&service).await.is_none(), "the list is paused");
-    silent.is_silent.store(true, Ordering::SeqCst);
+    silent.loses_response.store(true, Ordering::SeqCst);
     let lists = Arc::clone(service.engine.lists());
     let resuming = tokio::spawn(async move { lists.resume_list(DOMAIN, &side()).await });
     silent.landed.notified().await;
     resuming.abort();
-    silent.is_silent.store(false, Ordering::SeqCst);
+    silent.loses_response.store(false, Ordering::SeqCst);
     assert!(take(&service).await.is_some(), "the list is resumed in the store, and so it is here");
 }
