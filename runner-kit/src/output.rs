@@ -81,6 +81,11 @@ impl OutputSender {
         self.queue().chunks.iter().cloned().collect()
     }
 
+    /// Returns true if chunks are not sent.
+    pub(crate) fn has_chunks(&self) -> bool {
+        !self.queue().chunks.is_empty()
+    }
+
     /// Adds a chunk.
     pub(crate) fn append(&self, chunk: Payload) {
         let bytes = chunk.len();
@@ -100,14 +105,26 @@ impl OutputSender {
         drop(queue);
         self.appended.notify_one();
     }
+}
 
+/// What requests with output need.
+pub(crate) struct OutputLink<'a> {
+    pub(crate) output: &'a OutputSender,
+    pub(crate) client: &'a Client,
+    pub(crate) token: &'a str,
+    /// Set to true if the activity should stop.
+    pub(crate) cancel: &'a watch::Sender<bool>,
+}
+
+impl OutputLink<'_> {
     /// Sends the next request, if there are chunks. Returns false if the queue is empty.
-    async fn send(&self, client: &Client, token: &str, cancel: &watch::Sender<bool>) -> Result<bool, Error> {
-        let Some(request) = self.queue().request() else { return Ok(false) };
+    async fn send(&self) -> Result<bool, Error> {
+        let Self { output, client, token, cancel } = *self;
+        let Some(request) = output.queue().request() else { return Ok(false) };
         let end = request.sequence.unwrap_or_default().saturating_add(u32::try_from(request.chunks.len()).unwrap_or(0));
         match client.append_output(token, &request).await {
             Ok(appended) => {
-                let mut queue = self.queue();
+                let mut queue = output.queue();
                 while queue.first < end && !queue.chunks.is_empty() {
                     queue.drop_first();
                 }
@@ -120,7 +137,7 @@ impl OutputSender {
             Err(error) if error.is_retryable() => Err(error),
             Err(error) => {
                 tracing::info!(%error, "the service accepts no more output of this activity");
-                let mut queue = self.queue();
+                let mut queue = output.queue();
                 queue.is_closed = true;
                 queue.chunks.clear();
                 queue.bytes = 0;
@@ -131,23 +148,18 @@ impl OutputSender {
 }
 
 /// Sends output while an activity runs.
-pub(crate) async fn send(
-    output: &OutputSender,
-    client: &Client,
-    token: &str,
-    cancel: &watch::Sender<bool>,
-) -> Infallible {
+pub(crate) async fn send(link: &OutputLink<'_>) -> Infallible {
     loop {
-        output.appended.notified().await;
+        link.output.appended.notified().await;
         // Boxed, because an activity without output must not reserve space for requests.
-        Box::pin(send_all(output, client, token, cancel)).await;
+        Box::pin(send_all(link)).await;
     }
 }
 
-async fn send_all(output: &OutputSender, client: &Client, token: &str, cancel: &watch::Sender<bool>) {
+async fn send_all(link: &OutputLink<'_>) {
     loop {
         let began = Instant::now();
-        match output.send(client, token, cancel).in_current_span().await {
+        match link.send().in_current_span().await {
             Ok(true) => tokio::time::sleep_until(began + SEND_EVERY).await,
             Ok(false) => return,
             Err(error) => {
@@ -160,13 +172,10 @@ async fn send_all(output: &OutputSender, client: &Client, token: &str, cancel: &
 
 /// Sends the remaining output of an activity that has ended. If a request was waiting for its response at the end, its
 /// chunks are sent again, and the service recognizes them by their numbers.
-pub(crate) async fn flush(output: &OutputSender, client: &Client, token: &str, cancel: &watch::Sender<bool>) {
-    if output.queue().chunks.is_empty() {
-        return;
-    }
+pub(crate) async fn flush(link: &OutputLink<'_>) {
     let sending = async {
         loop {
-            match output.send(client, token, cancel).await {
+            match link.send().await {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) if error.code() == Some(NO_ROOM) => {
@@ -177,7 +186,7 @@ pub(crate) async fn flush(output: &OutputSender, client: &Client, token: &str, c
             }
         }
     };
-    if tokio::time::timeout(FLUSH_WAIT, Box::pin(sending)).await.is_err() {
+    if tokio::time::timeout(FLUSH_WAIT, sending).await.is_err() {
         tracing::warn!("the last output of an activity was not sent: the service does not respond");
     }
 }
