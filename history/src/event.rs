@@ -14,6 +14,7 @@ use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
 mod activities;
+mod activity_close;
 mod causes;
 mod children;
 mod decider;
@@ -33,6 +34,7 @@ mod updates;
 mod workflow;
 pub use crate::ids::ChildPolicy;
 pub use activities::*;
+pub use activity_close::ActivityClose;
 pub use children::*;
 pub use decider::*;
 pub use external::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Event, EventId, EventKind};
+use crate::event::{ActivityClose, Event, EventId, EventKind};
 
 /// Outcome of a closed activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,80 +48,24 @@ impl Tally {
 
     /// Adds one event. Events of activities that were scheduled before this part of the history are ignored.
     pub fn add(&mut self, event: &Event) {
-        let (scheduled_event_id, closed) = match &event.kind {
-            EventKind::ActivityScheduled(it) => {
-                let activity = ActivityTally {
-                    activity_id: it.activity_id.clone(),
-                    activity_type: it.activity_type.clone(),
-                    started_event_id: None,
-                    closed: None,
-                };
-                self.activities.insert(event.id, activity);
-                return;
+        if let Some(close) = event.kind.activity_close() {
+            let outcome = match close {
+                ActivityClose::Success(_) => ActivityOutcome::Success,
+                ActivityClose::Failed(_) => ActivityOutcome::Failed,
+                ActivityClose::Canceled(_) => ActivityOutcome::Canceled,
+                ActivityClose::TimedOut(_) | ActivityClose::ScheduledTimeout(_) => ActivityOutcome::TimedOut,
+            };
+            if let Some(activity) = self.activities.get_mut(&close.scheduled_event_id()) {
+                activity.closed = Some((outcome, event.id));
             }
-            EventKind::ActivityStarted(it) => {
-                if let Some(activity) = self.activities.get_mut(&it.scheduled_event_id) {
-                    activity.started_event_id = Some(event.id);
-                }
-                return;
-            }
-            EventKind::ActivitySuccess(it) => (it.scheduled_event_id, ActivityOutcome::Success),
-            EventKind::ActivityFailed(it) => (it.scheduled_event_id, ActivityOutcome::Failed),
-            EventKind::ActivityCanceled(it) => (it.scheduled_event_id, ActivityOutcome::Canceled),
-            EventKind::ActivityTimedOut(it) => (it.scheduled_event_id, ActivityOutcome::TimedOut),
-            EventKind::ActivityScheduledTimeout(it) => (it.scheduled_event_id, ActivityOutcome::TimedOut),
-            EventKind::WorkflowStarted(_)
-            | EventKind::WorkflowSuccess(_)
-            | EventKind::WorkflowFailed(_)
-            | EventKind::WorkflowCanceled(_)
-            | EventKind::WorkflowTimedOut(_)
-            | EventKind::WorkflowTerminated(_)
-            | EventKind::WorkflowCloseFailed(_)
-            | EventKind::WorkflowCancelRequested(_)
-            | EventKind::DeciderScheduled(_)
-            | EventKind::DeciderStarted(_)
-            | EventKind::DeciderCompleted(_)
-            | EventKind::DeciderTimedOut(_)
-            | EventKind::DeciderFailed(_)
-            | EventKind::ActivityScheduleFailed(_)
-            | EventKind::ActivityTaskCancel(_)
-            | EventKind::ActivityTaskCancelFailed(_)
-            | EventKind::TimerScheduled(_)
-            | EventKind::TimerScheduleFailed(_)
-            | EventKind::TimerExpired(_)
-            | EventKind::TimerCanceled(_)
-            | EventKind::TimerCancelFailed(_)
-            | EventKind::Signal(_)
-            | EventKind::Marker(_)
-            | EventKind::MarkerFailed(_)
-            | EventKind::WorkflowContinuedAsNew(_)
-            | EventKind::ChildScheduled(_)
-            | EventKind::ChildScheduleFailed(_)
-            | EventKind::ChildStarted(_)
-            | EventKind::ChildSuccess(_)
-            | EventKind::ChildFailed(_)
-            | EventKind::ChildTimedOut(_)
-            | EventKind::ChildCanceled(_)
-            | EventKind::ChildTerminated(_)
-            | EventKind::ExternalSignalScheduled(_)
-            | EventKind::ExternalSignalDelivered(_)
-            | EventKind::ExternalSignalFailed(_)
-            | EventKind::ExternalCancelScheduled(_)
-            | EventKind::ExternalCancelDelivered(_)
-            | EventKind::ExternalCancelFailed(_)
-            | EventKind::UpdateAccepted(_)
-            | EventKind::UpdateCompleted(_)
-            | EventKind::UpdateFailed(_)
-            | EventKind::ActivityPaused(_)
-            | EventKind::ActivityResumed(_)
-            | EventKind::ActivityRetried(_)
-            | EventKind::ActivityOptionsChanged(_)
-            | EventKind::WorkflowPaused(_)
-            | EventKind::WorkflowResumed(_)
-            | EventKind::WorkflowReset(_) => return,
-        };
-        if let Some(activity) = self.activities.get_mut(&scheduled_event_id) {
-            activity.closed = Some((closed, event.id));
+        } else if let EventKind::ActivityScheduled(it) = &event.kind {
+            let (activity_id, activity_type) = (it.activity_id.clone(), it.activity_type.clone());
+            let activity = ActivityTally { activity_id, activity_type, started_event_id: None, closed: None };
+            self.activities.insert(event.id, activity);
+        } else if let EventKind::ActivityStarted(it) = &event.kind
+            && let Some(activity) = self.activities.get_mut(&it.scheduled_event_id)
+        {
+            activity.started_event_id = Some(event.id);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::rule::{Rule, Violation, broken};
 use super::{EventRole, HistoryReader, decision_event_id, part};
-use crate::event::{Event, EventKind};
+use crate::event::{ActivityClose, Event, EventKind};
 
 impl HistoryReader {
     /// Checks an event of a run with a single activity, before the event is applied to the state of the checker.
@@ -44,7 +44,10 @@ impl HistoryReader {
                 return wrong(format!("{name} is not a decision of the service"));
             }
             EventKind::DeciderCompleted(_) => self.one_activity.must_close = self.one_activity.outcome.is_some(),
-            other => self.one_activity.outcome = outcome(other).or(self.one_activity.outcome.take()),
+            other => {
+                self.one_activity.outcome =
+                    other.activity_close().and_then(outcome).or(self.one_activity.outcome.take());
+            }
         }
         Ok(())
     }
@@ -70,66 +73,15 @@ impl HistoryReader {
 }
 
 /// Returns the close of the run that follows from this close of its activity.
-fn outcome(kind: &EventKind) -> Option<(&'static str, Option<String>)> {
-    let timeout = match kind {
-        EventKind::ActivitySuccess(_) => return Some(("WorkflowSuccess", None)),
-        EventKind::ActivityFailed(it) => return Some(("WorkflowFailed", Some(it.reason.clone()))),
+fn outcome(close: ActivityClose<'_>) -> Option<(&'static str, Option<String>)> {
+    let timeout = match close {
+        ActivityClose::Success(_) => return Some(("WorkflowSuccess", None)),
+        ActivityClose::Failed(it) => return Some(("WorkflowFailed", Some(it.reason.clone()))),
         // An activity that no runner holds is canceled together with the run.
-        EventKind::ActivityCanceled(it) => return it.started_event_id.map(|_| ("WorkflowCanceled", None)),
-        EventKind::ActivityTimedOut(it) if it.cause.is_some() => "delivery-failed".to_owned(),
-        EventKind::ActivityTimedOut(it) => format!("{}-timeout", dashed(&it.timeout.to_string())),
-        EventKind::ActivityScheduledTimeout(_) => "schedule-to-start-timeout".to_owned(),
-        EventKind::WorkflowStarted(_)
-        | EventKind::WorkflowSuccess(_)
-        | EventKind::WorkflowCloseFailed(_)
-        | EventKind::WorkflowCancelRequested(_)
-        | EventKind::DeciderScheduled(_)
-        | EventKind::DeciderStarted(_)
-        | EventKind::DeciderCompleted(_)
-        | EventKind::DeciderTimedOut(_)
-        | EventKind::DeciderFailed(_)
-        | EventKind::ActivityScheduled(_)
-        | EventKind::ActivityScheduleFailed(_)
-        | EventKind::ActivityStarted(_)
-        | EventKind::ActivityTaskCancel(_)
-        | EventKind::ActivityTaskCancelFailed(_)
-        | EventKind::TimerScheduled(_)
-        | EventKind::TimerScheduleFailed(_)
-        | EventKind::TimerExpired(_)
-        | EventKind::TimerCanceled(_)
-        | EventKind::TimerCancelFailed(_)
-        | EventKind::Signal(_)
-        | EventKind::Marker(_)
-        | EventKind::MarkerFailed(_)
-        | EventKind::WorkflowContinuedAsNew(_)
-        | EventKind::ChildScheduled(_)
-        | EventKind::ChildScheduleFailed(_)
-        | EventKind::ChildStarted(_)
-        | EventKind::ChildSuccess(_)
-        | EventKind::ChildFailed(_)
-        | EventKind::ChildTimedOut(_)
-        | EventKind::ChildCanceled(_)
-        | EventKind::ChildTerminated(_)
-        | EventKind::ExternalSignalScheduled(_)
-        | EventKind::ExternalSignalDelivered(_)
-        | EventKind::ExternalSignalFailed(_)
-        | EventKind::ExternalCancelScheduled(_)
-        | EventKind::ExternalCancelDelivered(_)
-        | EventKind::ExternalCancelFailed(_)
-        | EventKind::UpdateAccepted(_)
-        | EventKind::UpdateCompleted(_)
-        | EventKind::UpdateFailed(_)
-        | EventKind::ActivityPaused(_)
-        | EventKind::ActivityResumed(_)
-        | EventKind::ActivityRetried(_)
-        | EventKind::ActivityOptionsChanged(_)
-        | EventKind::WorkflowPaused(_)
-        | EventKind::WorkflowResumed(_)
-        | EventKind::WorkflowReset(_)
-        | EventKind::WorkflowFailed(_)
-        | EventKind::WorkflowTerminated(_)
-        | EventKind::WorkflowCanceled(_)
-        | EventKind::WorkflowTimedOut(_) => return None,
+        ActivityClose::Canceled(it) => return it.started_event_id.map(|_| ("WorkflowCanceled", None)),
+        ActivityClose::TimedOut(it) if it.cause.is_some() => "delivery-failed".to_owned(),
+        ActivityClose::TimedOut(it) => format!("{}-timeout", dashed(&it.timeout.to_string())),
+        ActivityClose::ScheduledTimeout(_) => "schedule-to-start-timeout".to_owned(),
     };
     Some(("WorkflowFailed", Some(timeout)))
 }

@@ -23,7 +23,7 @@
 
 use crate::command::{TurnAnswer, TurnId};
 use crate::decision::{CancelActivity, CancelWorkflow, Decision, FailWorkflow, ScheduleActivity, SucceedWorkflow};
-use crate::event::{ActivityTimeout, DeciderStarted, EventId, EventKind};
+use crate::event::{ActivityClose, ActivityTimeout, DeciderStarted, EventId, EventKind};
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
@@ -69,8 +69,8 @@ impl Transition {
             Some(_) => Vec::new(),
             // The activity closes in the same commit. If its close is not found here, the turn stays in place, because
             // the run must not close with a wrong outcome.
-            None => match self.events().iter().rev().find_map(|event| closing(&event.kind)) {
-                Some(decision) => vec![decision],
+            None => match self.events().iter().rev().find_map(|event| event.kind.activity_close()) {
+                Some(close) => vec![closing(close)],
                 None => return,
             },
         };
@@ -92,70 +92,18 @@ impl Transition {
     }
 }
 
-/// Returns the decision that closes the run with the outcome of its activity. Returns `None` if the event does not
-/// close an activity.
-fn closing(kind: &EventKind) -> Option<Decision> {
-    Some(match kind {
-        EventKind::ActivitySuccess(it) => SucceedWorkflow { result: it.result.clone(), force: false }.into(),
-        EventKind::ActivityFailed(it) => failure(&it.reason, it.details.as_ref()),
-        EventKind::ActivityTimedOut(it) => {
+/// Returns the decision that closes the run with the outcome of its activity.
+fn closing(close: ActivityClose<'_>) -> Decision {
+    match close {
+        ActivityClose::Success(it) => SucceedWorkflow { result: it.result.clone(), force: false }.into(),
+        ActivityClose::Failed(it) => failure(&it.reason, it.details.as_ref()),
+        ActivityClose::TimedOut(it) => {
             let delivery_failed = it.cause.map(|_| "delivery-failed");
             failure(delivery_failed.unwrap_or(timeout_reason(it.timeout)), it.details.as_ref())
         }
-        EventKind::ActivityScheduledTimeout(_) => failure("schedule-to-start-timeout", None),
-        EventKind::ActivityCanceled(it) => CancelWorkflow { details: it.details.clone(), force: false }.into(),
-        EventKind::WorkflowStarted(_)
-        | EventKind::WorkflowSuccess(_)
-        | EventKind::WorkflowCloseFailed(_)
-        | EventKind::WorkflowCancelRequested(_)
-        | EventKind::DeciderScheduled(_)
-        | EventKind::DeciderStarted(_)
-        | EventKind::DeciderCompleted(_)
-        | EventKind::DeciderTimedOut(_)
-        | EventKind::DeciderFailed(_)
-        | EventKind::ActivityScheduled(_)
-        | EventKind::ActivityScheduleFailed(_)
-        | EventKind::ActivityStarted(_)
-        | EventKind::ActivityTaskCancel(_)
-        | EventKind::ActivityTaskCancelFailed(_)
-        | EventKind::TimerScheduled(_)
-        | EventKind::TimerScheduleFailed(_)
-        | EventKind::TimerExpired(_)
-        | EventKind::TimerCanceled(_)
-        | EventKind::TimerCancelFailed(_)
-        | EventKind::Signal(_)
-        | EventKind::Marker(_)
-        | EventKind::MarkerFailed(_)
-        | EventKind::WorkflowContinuedAsNew(_)
-        | EventKind::ChildScheduled(_)
-        | EventKind::ChildScheduleFailed(_)
-        | EventKind::ChildStarted(_)
-        | EventKind::ChildSuccess(_)
-        | EventKind::ChildFailed(_)
-        | EventKind::ChildTimedOut(_)
-        | EventKind::ChildCanceled(_)
-        | EventKind::ChildTerminated(_)
-        | EventKind::ExternalSignalScheduled(_)
-        | EventKind::ExternalSignalDelivered(_)
-        | EventKind::ExternalSignalFailed(_)
-        | EventKind::ExternalCancelScheduled(_)
-        | EventKind::ExternalCancelDelivered(_)
-        | EventKind::ExternalCancelFailed(_)
-        | EventKind::UpdateAccepted(_)
-        | EventKind::UpdateCompleted(_)
-        | EventKind::UpdateFailed(_)
-        | EventKind::ActivityPaused(_)
-        | EventKind::ActivityResumed(_)
-        | EventKind::ActivityRetried(_)
-        | EventKind::ActivityOptionsChanged(_)
-        | EventKind::WorkflowPaused(_)
-        | EventKind::WorkflowResumed(_)
-        | EventKind::WorkflowReset(_)
-        | EventKind::WorkflowFailed(_)
-        | EventKind::WorkflowTerminated(_)
-        | EventKind::WorkflowCanceled(_)
-        | EventKind::WorkflowTimedOut(_) => return None,
-    })
+        ActivityClose::ScheduledTimeout(_) => failure("schedule-to-start-timeout", None),
+        ActivityClose::Canceled(it) => CancelWorkflow { details: it.details.clone(), force: false }.into(),
+    }
 }
 
 fn failure(reason: &str, details: Option<&Payload>) -> Decision {
