@@ -313,6 +313,14 @@ pub struct OutputPage {
     pub end: Option<OutputEnd>,
 }
 
+impl OutputPage {
+    /// Returns true if a reader at the offset `from` need not wait: there are chunks, chunks were lost, or no chunk
+    /// follows.
+    pub(crate) fn has_news(&self, from: u64) -> bool {
+        !self.chunks.is_empty() || self.first > from || self.end.is_some()
+    }
+}
+
 /// Result of appending output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

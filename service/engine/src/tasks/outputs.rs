@@ -212,8 +212,7 @@ impl Outputs {
                 None => self.read_here(&run, range, Instant::now() + wait).await?,
                 Some(node) => self.read_at(&node, &run, range, wait).await?,
             };
-            let has_news = !page.chunks.is_empty() || page.first > range.from || page.end.is_some();
-            if has_news || Instant::now() >= deadline || self.background.is_stopping() {
+            if page.has_news(range.from) || Instant::now() >= deadline || self.background.is_stopping() {
                 return Ok(page);
             }
             if began.elapsed() < wait {
@@ -278,8 +277,7 @@ impl Outputs {
             let id = self.activity_of(run, &loaded, range).ok_or_else(|| not_kept(range))?;
             let mut chunks = self.wait_for_chunks((run.clone(), id));
             let page = self.page_now(run, &loaded, id, range).await?;
-            let has_news = !page.chunks.is_empty() || page.first > range.from || page.end.is_some();
-            if has_news || Instant::now() >= deadline || self.background.is_stopping() {
+            if page.has_news(range.from) || Instant::now() >= deadline || self.background.is_stopping() {
                 return Ok(page);
             }
             count_waiting()?;
@@ -364,7 +362,7 @@ impl Outputs {
             let events = self.reader.read_page(key, loaded, &range).await?.events;
             for event in &events {
                 let end = || OutputEnd { event_id: Some(event.id), event: Some(event.kind.name().to_owned()) };
-                if ends(&event.kind, id) {
+                if event.kind.activity_close().is_some_and(|close| close.scheduled_event_id() == id) {
                     return Ok(Some(end()));
                 }
                 if !run.is_open() && event.id == run.last_event_id {
@@ -421,19 +419,6 @@ impl Outputs {
         let memory = self.memory();
         (memory.streams(), memory.bytes(), memory.dropped())
     }
-}
-
-/// Returns true if an event of this kind ended the activity.
-fn ends(kind: &EventKind, id: EventId) -> bool {
-    let ended = match kind {
-        EventKind::ActivitySuccess(it) => it.scheduled_event_id,
-        EventKind::ActivityFailed(it) => it.scheduled_event_id,
-        EventKind::ActivityCanceled(it) => it.scheduled_event_id,
-        EventKind::ActivityTimedOut(it) => it.scheduled_event_id,
-        EventKind::ActivityScheduledTimeout(it) => it.scheduled_event_id,
-        _ => return false,
-    };
-    ended == id
 }
 
 fn not_kept(range: &OutputRange) -> Refusal {

@@ -241,11 +241,8 @@ impl TaskLists {
         let _guard = self.changing_limits.lock().await;
         if !self.stopped.is_fresh(domain) {
             let read_at = Instant::now();
-            match self.registry.list_settings(domain).await {
-                Ok(settings) => self.set_stopped(domain, &settings, read_at),
-                Err(Refusal::UnknownDomain { .. }) => self.set_stopped(domain, &DomainLists::default(), read_at),
-                Err(refusal) => return Err(refusal),
-            }
+            let settings = self.stored_settings(domain).await?;
+            self.set_stopped(domain, &settings, read_at);
         }
         Ok(self.stopped.get(domain))
     }

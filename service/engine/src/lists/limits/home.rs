@@ -13,6 +13,7 @@
 //!
 //! Settings are read by all nodes. A node that changes them says so in its heartbeat.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,6 @@ use futures_util::stream;
 use tokio::time::Instant;
 
 use crate::base::list_reports::{HomeReport, LimitHold};
-use crate::base::list_settings::DomainLists;
 use crate::commit::StoredRun;
 use crate::lists::ListKey;
 use crate::lists::backlog::running;
@@ -220,38 +220,19 @@ impl TaskLists {
         }
     }
 
+    /// Reads the settings of all domains again.
     async fn read_settings_again(self: &Arc<Self>) -> Result<(), Refusal> {
-        let _guard = self.changing_limits.lock().await;
-        let mut left = self.matching.with_limiter(|limiter| limiter.domains());
-        for domain in self.registry.domains().await? {
-            match self.registry.list_settings(&domain.name).await {
-                Ok(settings) => {
-                    left.remove(domain.name.as_str());
-                    self.set_limits(&domain.name.as_str().into(), &settings);
-                }
-                // The domain was deleted in the meantime.
-                Err(Refusal::UnknownDomain { .. }) => {}
-                Err(refusal) => return Err(refusal),
-            }
-        }
-        for domain in &left {
-            self.set_limits(domain, &DomainLists::default());
-        }
-        Ok(())
+        let known = self.matching.with_limiter(|limiter| limiter.domains());
+        let registered = self.registry.domains().await?;
+        let all: BTreeSet<Arc<str>> =
+            registered.iter().map(|domain| domain.name.as_str().into()).chain(known).collect();
+        self.apply_stored(all).await
     }
 
     /// Reads the settings of all domains with limited lists again, in case a node has failed between a change and its
     /// announcement.
     async fn read_known_settings(self: &Arc<Self>) -> Result<(), Refusal> {
-        let _guard = self.changing_limits.lock().await;
-        for domain in self.matching.with_limiter(|limiter| limiter.domains()) {
-            match self.registry.list_settings(&domain).await {
-                Ok(settings) => self.set_limits(&domain, &settings),
-                Err(Refusal::UnknownDomain { .. }) => self.set_limits(&domain, &DomainLists::default()),
-                Err(refusal) => return Err(refusal),
-            }
-        }
-        Ok(())
+        self.apply_stored(self.matching.with_limiter(|limiter| limiter.domains())).await
     }
 
     /// Has the runs of all counted tasks read soon, because reports of a node that has gone may be lost.

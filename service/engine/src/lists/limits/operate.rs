@@ -88,21 +88,36 @@ impl TaskLists {
     fn apply_stored_soon(self: &Arc<Self>, domain: Arc<str>) {
         let lists = Arc::clone(self);
         self.background.spawn_until_stopped(async move {
-            while let Err(refusal) = lists.apply_stored(&domain).await {
+            let apply = async || {
+                lists.apply_stored([Arc::clone(&domain)]).await?;
+                lists.announce_settings().await
+            };
+            while let Err(refusal) = apply().await {
                 tracing::warn!(%refusal, %domain, "the settings of task lists could not be applied yet");
                 tokio::time::sleep(APPLY_AGAIN_AFTER).await;
             }
         });
     }
 
-    async fn apply_stored(self: &Arc<Self>, domain: &Arc<str>) -> Result<(), Refusal> {
+    /// Applies the stored settings of these domains.
+    pub(super) async fn apply_stored(
+        self: &Arc<Self>,
+        domains: impl IntoIterator<Item = Arc<str>>,
+    ) -> Result<(), Refusal> {
         let _guard = self.changing_limits.lock().await;
-        match self.registry.list_settings(domain).await {
-            Ok(settings) => self.set_limits(domain, &settings),
-            Err(Refusal::UnknownDomain { .. }) => self.set_limits(domain, &DomainLists::default()),
-            Err(refusal) => return Err(refusal),
+        for domain in domains {
+            let settings = self.stored_settings(&domain).await?;
+            self.set_limits(&domain, &settings);
         }
-        self.announce_settings().await
+        Ok(())
+    }
+
+    /// Returns the stored settings of a domain's lists. A domain that does not exist has none.
+    pub(super) async fn stored_settings(&self, domain: &str) -> Result<DomainLists, Refusal> {
+        match self.registry.list_settings(domain).await {
+            Err(Refusal::UnknownDomain { .. }) => Ok(DomainLists::default()),
+            settings => settings,
+        }
     }
 
     /// Replaces the limits of one side of a list. A pause stays. Running tasks are not affected by lower limits.

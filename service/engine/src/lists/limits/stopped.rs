@@ -45,9 +45,9 @@ impl StoppedByDomain {
 
     /// Replaces the pauses of a domain's lists, which were read at `read_at`. Returns the lists that are resumed.
     pub(crate) fn set(&self, domain: &Arc<str>, settings: &DomainLists, read_at: Instant) -> Vec<ListSide> {
-        let stopped = settings.stopped();
+        let stopped = Arc::new(settings.stopped());
         let mut domains = self.domains.write().unwrap_or_else(PoisonError::into_inner);
-        let before = domains.insert(Arc::clone(domain), KnownPauses { stopped: Arc::new(stopped.clone()), read_at });
+        let before = domains.insert(Arc::clone(domain), KnownPauses { stopped: Arc::clone(&stopped), read_at });
         let Some(before) = before else { return Vec::new() };
         let sides = [
             (true, &before.stopped.deciders, &stopped.deciders),
