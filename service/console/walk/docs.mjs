@@ -48,10 +48,13 @@ export function documentation(at, findings) {
     await browser.press(...'rotate');
     await browser.shows('#docs-found a', 'Rotate');
     await browser.press('ArrowDown', 'Enter');
+    // Keys have no effect before the scripts of the new page have run.
     await until('the section is shown', () =>
-      browser.run('() => location.pathname.length > 6 && location.hash !== ""'),
+      browser.run('() => location.pathname.length > 6 && location.hash !== "" && document.readyState === "complete"'),
     );
-    await browser.press('/', ...'no such heading');
+    await browser.press('/');
+    await until('the field has the focus', () => browser.run('() => document.activeElement.id === "docs-search"'));
+    await browser.press(...'no such heading');
     await browser.shows('#docs-found', 'No matching titles or headings.');
     await browser.press('Escape');
     await until(
