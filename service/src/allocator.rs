@@ -1,8 +1,7 @@
 //! The memory allocator of the program, and the return of unused memory to the operating system.
 //!
 //! mimalloc returns memory to the system only while a thread allocates. After a burst of requests, an idle thread
-//! would keep unused memory indefinitely. Each thread therefore returns its unused memory when it becomes idle. What
-//! other threads free of an idle thread's memory is returned, or used again, when that thread next has work.
+//! would keep unused memory indefinitely. Each thread therefore returns its unused memory when it becomes idle.
 
 use std::cell::Cell;
 use std::time::Duration;
