@@ -42,9 +42,11 @@ export function documentation(at, findings) {
 
   test('the documentation is searched with the keyboard', async () => {
     const { browser, service } = at();
+    const focused = () =>
+      until('the field has the focus', () => browser.run('() => document.activeElement.id === "docs-search"'));
     await browser.go(`${service.url}/docs/`);
     await browser.press('/');
-    await until('the field has the focus', () => browser.run('() => document.activeElement.id === "docs-search"'));
+    await focused();
     await browser.press(...'rotate');
     await browser.shows('#docs-found a', 'Rotate');
     await browser.press('ArrowDown', 'Enter');
@@ -53,7 +55,7 @@ export function documentation(at, findings) {
       browser.run('() => location.pathname.length > 6 && location.hash !== "" && document.readyState === "complete"'),
     );
     await browser.press('/');
-    await until('the field has the focus', () => browser.run('() => document.activeElement.id === "docs-search"'));
+    await focused();
     await browser.press(...'no such heading');
     await browser.shows('#docs-found', 'No matching titles or headings.');
     await browser.press('Escape');
